@@ -1,0 +1,175 @@
+"""The command line: `fedhalt replay | methods`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from . import __version__, files, rules
+from .check import FedhaltError
+from .checkpoints import Checkpoints
+from .judge import Candidate, candidates, judge, metrics, recorded
+from .trajectory import Trajectory
+
+app = typer.Typer(
+    help="Data-free early stopping for federated learning.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Several(typer.core.TyperCommand):
+    """Lets an option take several values in a row: `--threshold 0.1 0.01`, which click alone does not."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        repeated = {name for option in self.params if getattr(option, "multiple", False) for name in option.opts}
+        spread: list[str] = []
+        current = ""
+        for index, arg in enumerate(args):
+            if arg.startswith("--") or (arg.startswith("-") and not _is_number(arg)):
+                current = arg if arg in repeated else ""
+            elif current and args[index - 1] != current:
+                if _is_number(arg) or arg in rules.RULES:
+                    spread.append(current)
+                else:
+                    current = ""
+            spread.append(arg)
+        return super().parse_args(ctx, spread)
+
+
+@app.callback(invoke_without_command=True)
+def top(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
+    if version:
+        typer.echo(f"fedhalt {__version__}")
+        raise typer.Exit
+
+
+@app.command(cls=Several)
+def replay(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Trajectories, CSV files or run folders.")],
+    rule: Annotated[list[str], typer.Option(help=f"Rules: {', '.join(rules.RULES)}.")] = ["growth"],  # noqa: B006
+    threshold: Annotated[list[float] | None, typer.Option(help="Thresholds to try (the paper's tau).")] = None,
+    patience: Annotated[list[int] | None, typer.Option(help="Patiences to try (the paper's rho).")] = None,
+    rounds: Annotated[list[int] | None, typer.Option(help="Budgets to try, for the rule `budget`.")] = None,
+    column: Annotated[str | None, typer.Option(help="Read this column in place of the rule's first.")] = None,
+    checkpoints: Annotated[bool, typer.Option("--checkpoints", help="PATH is a folder of saved models.")] = False,
+    start: Annotated[Path | None, typer.Option(help="The model that is theta_0 (default: the first one).")] = None,
+    include: Annotated[list[str] | None, typer.Option(help="Watch only arrays that match, e.g. 'model.*'.")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(help="Leave out arrays that match, e.g. '*.running_*'.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Keep watching the folder and say when to stop.")] = False,
+    interval: Annotated[float, typer.Option(help="Seconds between two looks with --follow.", min=0.01)] = 1.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a list of objects.")] = False,
+) -> None:
+    """Where would a rule have stopped? Judges recorded runs, or saved models of any tool, again.
+
+    fedhalt replay run.jsonl --threshold 0.005 0.01 0.05 0.1 --patience 1 5 10
+    """
+    asked = candidates(rule, {"threshold": threshold or [], "patience": patience or [], "rounds": rounds or []})
+    given = {"--start": start, "--include": include, "--exclude": exclude, "--follow": follow}
+    for option, value in given.items():
+        if value and not checkpoints:
+            raise FedhaltError(f"{option} goes with --checkpoints and a folder of saved models")
+    columns = tuple(dict.fromkeys(name for candidate in asked for name in candidate.rule.reads))
+
+    def models(folder: Path) -> Checkpoints:
+        return Checkpoints(folder, columns, start, include, exclude)
+
+    if follow:
+        if len(paths) != 1:
+            raise FedhaltError(f"--follow watches one folder, not {len(paths)}")
+        results = _follow(models(paths[0]), asked, column, interval, quiet=as_json)
+    else:
+        results = []
+        for path in paths:
+            trajectory = Trajectory(models(path).rows()) if checkpoints else recorded(path)
+            if not len(trajectory):
+                raise FedhaltError(f"{path} holds no round to judge")
+            results += [judge(os.fspath(path), trajectory, candidate, column) for candidate in asked]
+    if as_json:
+        typer.echo(files.to_json(results))
+    elif not follow:
+        _show(results)
+
+
+def _follow(
+    models: Checkpoints, asked: list[Candidate], column: str | None, interval: float, quiet: bool
+) -> list[dict[str, Any]]:
+    """Judges each model as it appears; returns once every rule has said stop."""
+    if column:
+        raise FedhaltError("--column names a recorded column; --checkpoints measures the distance itself")
+    trajectory = Trajectory()
+    states = {str(candidate): candidate.rule.begin() for candidate in asked}
+    going = list(asked)
+    console = Console(stderr=quiet, width=None if sys.stdout.isatty() else 200, highlight=False)
+    for row in models.follow(interval):
+        trajectory.append(row)
+        shown = "  ".join(f"{name} {value:.6g}" for name, value in metrics(row).items())
+        console.print(f"round {row['round']}  {row['checkpoint']}  {shown}", markup=False)
+        for candidate in list(going):
+            states[str(candidate)], status = candidate.rule.step(states[str(candidate)], row)
+            if status.stop:
+                going.remove(candidate)
+                console.print(f"stop now: {candidate} at round {status.round} ({status.reason})", markup=False)
+        if not going:
+            break
+    return [judge(os.fspath(models.folder), trajectory, candidate) for candidate in asked]
+
+
+def _show(results: list[dict[str, Any]]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    names = list(dict.fromkeys(name for result in results for name in result["metrics"]))
+    for title in ("file", "rule", "threshold", "patience", "stop round", "of", "used", "reason", *names):
+        table.add_column(title, justify="left" if title in ("file", "rule", "reason") else "right", overflow="fold")
+    for result in results:
+        stop = result["stop_round"]
+        patience = result["patience"] if result["patience"] is not None else result.get("budget")
+        table.add_row(
+            result["file"],
+            result["rule"],
+            _text(result["threshold"]),
+            _text(patience),
+            "never" if stop is None else str(stop),
+            str(result["rounds"]),
+            f"{result['used']:.1%}",
+            result["reason"] or "-",
+            *(_text(result["metrics"].get(name)) for name in names),
+        )
+    Console(width=None if sys.stdout.isatty() else 100 + 16 * len(names), highlight=False).print(table, markup=False)
+
+
+def _text(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6g}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def main() -> None:
+    """Runs a command; what a user can cause ends as one sentence and status 2, never as a traceback."""
+    warnings.showwarning = lambda message, *_, **__: print(f"fedhalt: {message}", file=sys.stderr)
+    try:
+        app()
+    except FedhaltError as error:
+        print(f"fedhalt: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
+    except OSError as error:
+        print(f"fedhalt: {error.filename or 'input'}: {error.strerror or error}", file=sys.stderr)
+        raise SystemExit(2) from None

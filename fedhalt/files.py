@@ -1,0 +1,87 @@
+"""Files that survive a kill: atomic writes, strict JSON, safetensors; nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+from safetensors.numpy import save
+
+from .arrays import BFLOAT16, Array, widen
+from .check import FedhaltError
+
+NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+"""JSON has no such numbers: they are written as these strings, which every reader accepts."""
+
+
+def write(path: Path, data: bytes) -> None:
+    """The whole file or the old one: written beside it, flushed to disk, moved into place."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with open(beside, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            beside.unlink()
+
+
+def to_json(value: Any) -> str:
+    """One line of strict JSON; numpy scalars and arrays become numbers and lists."""
+    return json.dumps(_plain(value), ensure_ascii=False, allow_nan=False)
+
+
+def from_json(text: str) -> Any:
+    """The inverse of `to_json`; raises ValueError on anything else."""
+    try:
+        return json.loads(text, object_hook=_revive)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def write_tensors(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
+    """Named arrays as one safetensors file; bfloat16 is widened to float32, exactly."""
+    plain = {name: widen(array) if array.dtype == BFLOAT16 else array for name, array in arrays.items()}
+    write(path, save(plain, dict(metadata)))
+
+
+def read_tensors(path: Path) -> dict[str, Array]:
+    """The arrays of a safetensors file, bfloat16 under its tag; integer entries are left out."""
+    kinds = {"F16": np.dtype("<f2"), "BF16": BFLOAT16, "F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
+    try:
+        entries = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
+    except safetensors.SafetensorError as error:
+        raise FedhaltError(f"{path} is not a whole safetensors file: {error}") from None
+    return {
+        name: np.frombuffer(entry["data"], dtype=kinds[entry["dtype"]]).reshape(entry["shape"])
+        for name, entry in entries
+        if entry["dtype"] in kinds
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        number = float(value)
+        return number if math.isfinite(number) else "NaN" if number != number else f"{'-' * (number < 0)}Infinity"
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(child) for key, child in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(child) for child in value]
+    if callable(getattr(value, "tolist", None)):  # numpy and torch
+        return _plain(value.tolist())
+    raise FedhaltError(f"cannot be recorded: {value!r} ({type(value).__name__}); give numbers, text or lists of them")
+
+
+def _revive(entry: dict[str, Any]) -> dict[str, Any]:
+    return {key: NON_FINITE.get(value, value) if isinstance(value, str) else value for key, value in entry.items()}

@@ -1,0 +1,128 @@
+"""Judging recorded runs again: every file, every rule, every combination of its settings."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import rules
+from .check import FedhaltError, known
+from .rules import Rule, Status
+from .trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A rule under its command-line name with the settings that were asked for."""
+
+    name: str
+    settings: dict[str, Any]
+    rule: Rule
+
+    def __str__(self) -> str:
+        return " ".join([self.name, *(f"{key}={value}" for key, value in self.settings.items())])
+
+
+def candidates(names: Sequence[str], settings: Mapping[str, Sequence[Any]]) -> list[Candidate]:
+    """Every rule with every combination of the given settings that it takes."""
+    for name in names:
+        known("rule", name, rules.RULES)
+    for setting, values in settings.items():
+        if values and not any(setting in rules.accepts(name) for name in names):
+            raise FedhaltError(f"{' and '.join(names)} takes no {setting}, but {setting} {values[0]} was given")
+    made = []
+    for name in names:
+        taken = {key: values for key, values in settings.items() if values and key in rules.accepts(name)}
+        for values in itertools.product(*taken.values()):
+            chosen = dict(zip(taken, values, strict=True))
+            rule = rules.create(name, **chosen)
+            shown = {key: getattr(rule, key) for key in settings if hasattr(rule, key)}
+            made.append(Candidate(name, shown, rule))
+    return made
+
+
+def recorded(path: Path) -> Trajectory:
+    """A recorded run: a trajectory, a folder that holds one, or a CSV file."""
+    if path.is_dir():
+        if not (path / "trajectory.jsonl").exists():
+            raise FedhaltError(f"{path} holds no trajectory.jsonl; for a folder of saved models add --checkpoints")
+        path = path / "trajectory.jsonl"
+    with open(path, "rb") as file:
+        is_json = path.suffix == ".jsonl" or file.read(1) == b"{"
+    return Trajectory.load(path) if is_json else from_csv(path)
+
+
+def from_csv(path: Path) -> Trajectory:
+    """A CSV file with a header line; empty cells are None, numbers are numbers, the rest is text."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        lines = csv.reader(io.StringIO(text), strict=True)
+        names = next(lines, None)
+        if not names:
+            raise FedhaltError(f"{path} is empty: a CSV file with a 'distance' column was expected")
+        trajectory = Trajectory()
+        for cells in lines:
+            if not cells:
+                continue
+            if len(cells) != len(names):
+                raise FedhaltError(f"{path}, line {lines.line_num}: {len(cells)} cells, but {len(names)} columns")
+            try:
+                trajectory.append({name.strip(): _cell(name, cell) for name, cell in zip(names, cells, strict=True)})
+            except FedhaltError as error:
+                raise FedhaltError(f"{path}, line {lines.line_num}: {error}") from None
+        return trajectory
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise FedhaltError(f"{path} is not a CSV file: {error}") from None
+
+
+def judge(file: str, trajectory: Trajectory, candidate: Candidate, column: str | None = None) -> dict[str, Any]:
+    """Where this rule stops this run, as one flat object."""
+    rows, first = trajectory.rows, next(iter(candidate.rule.reads), None)
+    for needed in candidate.rule.reads:
+        wanted = column if column and needed == first else needed
+        if rows and wanted not in trajectory.columns:
+            there = ", ".join(name for name in trajectory.columns if name != "round")
+            raise FedhaltError(f"{file}: {candidate.name} reads {wanted!r}, which is not recorded; recorded: {there}")
+    if column and first:
+        rows = [{**row, first: row[column]} for row in rows]
+    try:
+        index, stop = _first_stop(rules.replay(candidate.rule, rows))
+    except FedhaltError as error:
+        raise FedhaltError(f"{file}: {error}") from None
+    return {
+        "file": file,
+        "rule": candidate.name,
+        "threshold": candidate.settings.get("threshold"),
+        "patience": candidate.settings.get("patience"),
+        "stop_round": stop.round if stop else None,
+        "rounds": len(rows),
+        "used": (index + 1) / len(rows) if stop else 1.0,
+        "reason": stop.reason if stop else "",
+        "metrics": metrics(trajectory.rows[index]) if stop else {},
+        **({"budget": candidate.settings["rounds"]} if "rounds" in candidate.settings else {}),
+    }
+
+
+def metrics(row: Mapping[str, Any]) -> dict[str, float]:
+    """The recorded numbers of a round."""
+    numbers = (int, float)
+    return {key: value for key, value in row.items() if key != "round" and isinstance(value, numbers)}
+
+
+def _first_stop(statuses: Iterator[Status]) -> tuple[int, Status | None]:
+    return next(((index, status) for index, status in enumerate(statuses) if status.stop), (0, None))
+
+
+def _cell(name: str, cell: str) -> Any:
+    cell = cell.strip()
+    if not cell:
+        return None
+    try:
+        return int(cell) if name.strip() == "round" else float(cell)
+    except ValueError:
+        return cell
