@@ -125,7 +125,7 @@ def _walk(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def _floating(name: str, leaf: Any) -> bool:
     """Whether the leaf counts; integers (step counters) do not, and what is no array is refused."""
-    if isinstance(leaf, float):
+    if isinstance(leaf, float) or getattr(leaf, "dtype", None) is BFLOAT16:
         return True
     if isinstance(leaf, int):
         return False

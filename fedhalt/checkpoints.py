@@ -29,21 +29,18 @@ def read(path: Path) -> dict[str, Any]:
             import torch
         except ImportError:
             raise MissingExtra(f"reading {path.name}", "torch", "sim") from None
-    try:
-        if path.suffix in (".npz", ".npy"):
-            with open(path, "rb") as file:
-                loaded = np.load(file, allow_pickle=False)
-                content = dict(loaded) if path.suffix == ".npz" else loaded
-        else:
-            content = torch.load(path, map_location="cpu", weights_only=True)
-        return {name: leaf for name, leaf in named(content) if hasattr(leaf, "dtype")}
-    except OSError as error:
-        if error.errno is not None:
-            raise
-        raise FedhaltError(f"{path} cannot be read as a model: {error}") from None
-    except Exception as error:  # a damaged file makes these parsers raise almost anything
-        reason = str(error).strip().split("\n")[0] or type(error).__name__
-        raise FedhaltError(f"{path} cannot be read as a model of plain arrays: {reason:.200}") from None
+    with open(path, "rb") as file:
+        try:
+            if path.suffix == ".npz":
+                content: Any = dict(np.load(file, allow_pickle=False))
+            elif path.suffix == ".npy":
+                content = np.load(file, allow_pickle=False)
+            else:
+                content = torch.load(file, map_location="cpu", weights_only=True)
+            return {name: leaf for name, leaf in named(content) if hasattr(leaf, "dtype")}
+        except Exception as error:  # a damaged file makes these parsers raise almost anything
+            reason = str(error).strip().split("\n")[0] or type(error).__name__
+            raise FedhaltError(f"{path} cannot be read as a model of plain arrays: {reason:.200}") from None
 
 
 def listed(folder: Path) -> list[Path]:

@@ -79,7 +79,7 @@ def replay(
     for option, value in given.items():
         if value and not checkpoints:
             raise FedhaltError(f"{option} goes with --checkpoints and a folder of saved models")
-    columns = tuple(dict.fromkeys(name for candidate in asked for name in candidate.rule.reads))
+    columns = tuple({"distance", *(name for candidate in asked for name in candidate.rule.reads)})
 
     def models(folder: Path) -> Checkpoints:
         return Checkpoints(folder, columns, start, include, exclude)

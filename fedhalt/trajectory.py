@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import numbers
 import os
@@ -35,7 +36,7 @@ class Trajectory:
         self.columns: list[str] = ["round"]
         self._rows: list[dict[str, Any]] = []
         for row in rows:
-            self._add(row)
+            self.append(row)
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], **header: Any) -> Trajectory:
@@ -65,7 +66,7 @@ class Trajectory:
             if row is None:
                 raise FedhaltError(f"{path}, line {index}: not a JSON object: {_excerpt(line)}")
             try:
-                trajectory._add(row)
+                trajectory.append(row)
             except FedhaltError as error:
                 raise FedhaltError(f"{path}, line {index}: {error}") from None
         trajectory.path = path
@@ -86,10 +87,11 @@ class Trajectory:
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Records one round, in memory and as one line in the file."""
-        self._add(row)
+        entry = self._entry(row)
         if self.path is not None:
-            with open(self.path, "ab", buffering=0) as file:
-                file.write(_line(self._rows[-1]))
+            _append_line(self.path, _line(entry))
+        self.columns += [name for name in entry if name not in self.columns]
+        self._rows.append(entry)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -133,22 +135,31 @@ class Trajectory:
     def __repr__(self) -> str:
         return f"Trajectory({len(self)} rounds: {', '.join(self.columns[1:])})"
 
-    def _add(self, row: Mapping[str, Any]) -> None:
+    def _entry(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The row as it will be written, `round` first."""
         last = self._rows[-1]["round"] if self._rows else 0
         r = row.get("round", last + 1)
         if isinstance(r, bool) or not isinstance(r, numbers.Integral) or r <= last:
             raise FedhaltError(f"round {r!r} after round {last}: rounds are whole numbers that only grow")
-        entry = {"round": int(r)}
         for name, value in row.items():
             if isinstance(value, int) and abs(value) >= 2**63:
-                raise FedhaltError(f"{name!r} is a number of {len(hex(value)) * 4 - 8} bits, too large to be recorded")
-            if name != "round":
-                entry[name] = value
-        self.columns += [name for name in entry if name not in self.columns]
-        self._rows.append(entry)
+                raise FedhaltError(f"{name!r} is a whole number beyond 64 bits, too large to be recorded")
+        return {"round": int(r), **{name: value for name, value in row.items() if name != "round"}}
 
     def _head(self) -> bytes:
         return _line({"fedhalt": FORMAT, "version": VERSION, **self.header})
+
+
+def _append_line(path: Path, line: bytes) -> None:
+    """All of the line or, on a full disk, none of it."""
+    with open(path, "ab", buffering=0) as file:
+        end = file.tell()
+        try:
+            if file.write(line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.fspath(path))
+        except OSError:
+            file.truncate(end)
+            raise
 
 
 def _line(entry: Mapping[str, Any]) -> bytes:

@@ -75,6 +75,7 @@ class Combination(ABC):
         return {"round": r, "states": states, "reasons": reasons}, verdict
 
 
+@dataclass(frozen=True, init=False)
 class AnyOf(Combination):
     """Stops when the first of its rules has; streak counts those that fired, value and growth are the first rule's."""
 
@@ -82,6 +83,7 @@ class AnyOf(Combination):
         return fired >= 1
 
 
+@dataclass(frozen=True, init=False)
 class AllOf(Combination):
     """Stops when each of its rules has fired, in this round or an earlier one."""
 

@@ -1,0 +1,18 @@
+"""What `import fedhalt` gives and what it does not cost."""
+
+import subprocess
+import sys
+
+import fedhalt
+
+
+def test_the_public_names_are_listed_sorted_and_there():
+    assert fedhalt.__all__ == sorted(fedhalt.__all__)
+    assert all(hasattr(fedhalt, name) for name in fedhalt.__all__)
+
+
+def test_importing_the_package_and_its_command_line_imports_no_framework():
+    code = (
+        "import sys, fedhalt, fedhalt.cli; print([m for m in ('torch', 'flwr', 'jax', 'pandas') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
