@@ -85,15 +85,17 @@ def copy(leaf: Any) -> Array:
 def chunks(array: Array) -> Iterator[Array]:
     """The array's elements in order, in flat pieces of at most CHUNK, as float32 or float64."""
     flat: Any = array.reshape(-1) if array.flags.c_contiguous else array.flat
-    for begin in range(0, array.size, CHUNK):
-        yield widen(flat[begin : begin + CHUNK])
+    pieces = (flat[begin : begin + CHUNK] for begin in range(0, array.size, CHUNK))
+    return pieces if array.dtype in (np.float32, np.float64) else map(widen, pieces)
 
 
 def widen(piece: Array) -> Array:
-    """float16 and bfloat16 as float32, exactly; float32 and float64 as they are."""
+    """float16 and bfloat16 as float32, exactly."""
     if piece.dtype == BFLOAT16:
-        return (piece["bfloat16"].astype(np.uint32) << 16).view(np.float32)
-    return piece.astype(np.float32) if piece.dtype == np.float16 else piece
+        bits = piece["bfloat16"].astype(np.uint32)
+        bits <<= 16
+        return bits.view(np.float32)
+    return piece.astype(np.float32)
 
 
 def named(params: Any) -> Iterator[tuple[str, Any]]:

@@ -23,7 +23,7 @@ def read(path: Path) -> dict[str, Any]:
     if path.suffix not in SUFFIXES:
         raise FedhaltError(f"{path}: unknown kind of model file; known: {', '.join(SUFFIXES)}")
     if path.suffix == ".safetensors":
-        return dict(files.read_tensors(path))
+        return dict(files.to_arrays(path.read_bytes(), path))
     if path.suffix in (".pt", ".pth"):
         try:
             import torch

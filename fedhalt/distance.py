@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, Patterns, chunks, copy, dense, leaves, shape
+from .arrays import CHUNK, Array, Patterns, chunks, copy, dense, leaves, shape
 from .check import FedhaltError
 
 MOVEMENT = ("update_norm", "alignment")
@@ -89,8 +89,10 @@ def _squared(now: Array, start: Array | None) -> float:
     """The sum of squares of now - start (of now itself without a start)."""
     total = 0.0
     others: Iterable[Any] = chunks(start) if start is not None else repeat(np.float32(0))
-    for piece, other in zip(chunks(now), others, strict=start is not None):
-        gap = piece - other
+    double = np.float64 in (now.dtype, start.dtype if start is not None else None)
+    buffer = np.empty(min(CHUNK, now.size), np.float64 if double else np.float32)  # a new one a piece costs a third
+    for piece, other in zip(chunks(now), others, strict=False):
+        gap = np.subtract(piece, other, out=buffer if piece.size == buffer.size else buffer[: piece.size])
         part = float(np.dot(gap, gap))
         if not 1e-25 < part < math.inf:  # in float32 something may have under- or overflowed
             gap = piece.astype(np.float64) - other

@@ -48,17 +48,17 @@ def from_json(text: str) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def write_tensors(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
-    """Named arrays as one safetensors file; bfloat16 is widened to float32, exactly."""
+def from_arrays(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> bytes:
+    """Named arrays in the safetensors format; bfloat16 is widened to float32, exactly."""
     plain = {name: widen(array) if array.dtype == BFLOAT16 else array for name, array in arrays.items()}
-    write(path, save(plain, dict(metadata)))
+    return save(plain, dict(metadata))
 
 
-def read_tensors(path: Path) -> dict[str, Array]:
+def to_arrays(data: bytes, path: Path) -> dict[str, Array]:
     """The arrays of a safetensors file, bfloat16 under its tag; integer entries are left out."""
     kinds = {"F16": np.dtype("<f2"), "BF16": BFLOAT16, "F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
     try:
-        entries = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
+        entries = safetensors.deserialize(data)  # type: ignore[no-untyped-call]
     except safetensors.SafetensorError as error:
         raise FedhaltError(f"{path} is not a whole safetensors file: {error}") from None
     return {

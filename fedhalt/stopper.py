@@ -7,8 +7,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from . import files, rules
 from .arrays import Array, Patterns
 from .check import FedhaltError
@@ -59,6 +57,7 @@ class EarlyStopper:
             raise FedhaltError(f"give {', '.join(given)} to the rule itself, or leave rule={rule!r} out")
         self.rule: Rule = rule if rule is not None else GrowthRate(**given)  # type: ignore[arg-type]
         self._meter = Meter(start, _columns(self.rule), include, exclude) if start is not None else None
+        self._start_file: str | None = None
         self._state = self.rule.begin()
         self.status: Status | None = None
         """The verdict on the last round, None before the first."""
@@ -104,7 +103,9 @@ class EarlyStopper:
         }
         if self._meter is not None:
             saved |= {"include": self._meter.include, "exclude": self._meter.exclude}
-            saved["arrays"]["start"] = _save_arrays(folder, "start", self._meter.start)
+            if self._start_file is None or not (folder / self._start_file).exists():
+                self._start_file = _save_arrays(folder, "start", self._meter.start)
+            saved["arrays"]["start"] = self._start_file
             if self._meter.previous is not None:
                 saved["arrays"]["previous"] = _save_arrays(folder, "previous", self._meter.previous)
         text = files.to_json(saved)
@@ -134,6 +135,7 @@ class EarlyStopper:
             stopper._meter = Meter(arrays["start"], _columns(stopper.rule))
             stopper._meter.include, stopper._meter.exclude = saved["include"], saved["exclude"]
             stopper._meter.previous = arrays.get("previous")
+            stopper._start_file = saved["arrays"]["start"]
         trajectory = trajectory or saved["trajectory"]
         if trajectory is not None:
             if not Path(trajectory).exists():
@@ -152,21 +154,20 @@ def _digest(data: bytes) -> str:
 
 
 def _save_arrays(folder: Path, kind: str, arrays: dict[str, Array]) -> str:
-    """Writes them under a name that holds their digest, unless they are there already."""
-    mark = hashlib.blake2b(digest_size=16)
-    for name, array in arrays.items():
-        mark.update(f"{name} {array.dtype} {array.shape}".encode())
-        mark.update(array.reshape(-1).view(np.uint8).data)
-    path = folder / f"{kind}-{mark.hexdigest()}.safetensors"
-    if not path.exists():
-        files.write_tensors(path, arrays, {"fedhalt": f"stopper {kind}"})
-    return path.name
+    """Writes them under a name that holds the digest of the file."""
+    data = files.from_arrays(arrays, {"fedhalt": f"stopper {kind}"})
+    name = f"{kind}-{_digest(data)}.safetensors"
+    files.write(folder / name, data)
+    return name
 
 
 def _load_arrays(path: Path) -> dict[str, Array]:
     if not path.exists():
         raise FedhaltError(f"{path} is missing: the stopper's folder is not complete")
-    return files.read_tensors(path)
+    data = path.read_bytes()
+    if _digest(data) not in path.name:
+        raise FedhaltError(f"{path} is damaged: its digest does not match its content")
+    return files.to_arrays(data, path)
 
 
 def _load_state(path: Path) -> dict[str, Any]:
