@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 import warnings
@@ -99,6 +100,30 @@ def replay(
         typer.echo(files.to_json(results))
     elif not follow:
         _show(results)
+
+
+@app.command()
+def methods(as_json: Annotated[bool, typer.Option("--json", help="Print a list of objects.")] = False) -> None:
+    """The federated methods: their key hyperparameter, what they send and keep, what a step costs."""
+    from .methods import METHODS, hyperparameters
+
+    listed = [
+        {"method": name, **dataclasses.asdict(cls.facts), "hyperparameters": hyperparameters(name)}
+        for name, cls in METHODS.items()
+    ]
+    if as_json:
+        typer.echo(files.to_json(listed))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("method", "paper", "Φ", "half", "down", "keeps", "up", "gradients", "optimiser", "hyperparameters"):
+        table.add_column(title, justify="right" if title in ("down", "keeps", "up", "gradients") else "left")
+    for entry in listed:
+        settings = " ".join(f"{key}={value}" for key, value in entry["hyperparameters"].items())
+        phi, optimiser = ", ".join(entry["phi"]) or "-", "SGD" if entry["sgd_only"] else "any"
+        counts = [str(entry[key]) for key in ("down", "keeps", "up", "gradients")]
+        table.add_row(entry["method"], entry["paper"], phi, entry["half"] or "-", *counts, optimiser, settings)
+    Console(width=None if sys.stdout.isatty() else 160, highlight=False).print(table, markup=False)
+    typer.echo("\ndown, keeps, up: vectors of the model's size; gradients: evaluations per local step")
 
 
 def _follow(

@@ -1,0 +1,101 @@
+"""One visit to one client: its minibatch gradients and its local optimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from .check import FedhaltError, positive
+from .vector import Gradient
+
+Optimizer = Callable[..., torch.optim.Optimizer]
+"""Makes a torch optimiser: `optimizer([parameter], lr=…)`."""
+
+SGD: Optimizer = partial(torch.optim.SGD, momentum=0.9)
+"""The paper's local optimiser with the authors' momentum; its buffer lives for one visit."""
+
+
+def step_weight(steps: int, momentum: float) -> float:
+    """S_K(mu), the total weight that K heavy-ball steps from an empty buffer give to their gradients.
+
+    Under a constant gradient g the update is -lr * S_K(mu) * g, so dividing an update by
+    `S_K(mu) * lr` gives the mean gradient back; dividing by `K * lr` does so without momentum only.
+
+    >>> step_weight(5, 0.0), round(step_weight(5, 0.9), 3), round(step_weight(20, 0.9), 2)
+    (5.0, 13.144, 120.94)
+    """
+    return (steps - momentum * (1 - momentum**steps) / (1 - momentum)) / (1 - momentum)
+
+
+class Local:
+    """What a client half receives: iterate for the minibatch gradients, `step` along a direction.
+
+    One step is: clip the direction to the norm `clip`, add weight decay at w, let the optimiser
+    move. The optimiser is any torch optimiser on one flat parameter, new for every visit.
+    """
+
+    def __init__(
+        self,
+        batches: Iterable[Gradient],
+        lr: float,
+        *,
+        optimizer: Optimizer = SGD,
+        weight_decay: float = 0.0,
+        clip: float | None = None,
+    ) -> None:
+        self.lr = positive("lr", lr)
+        self.weight_decay = weight_decay
+        self.clip = None if clip is None else positive("clip", clip)
+        self.steps = 0
+        self.clipped = 0
+        self._batches = batches
+        self._normaliser: float | None = None
+        self._flat = torch.nn.Parameter(torch.empty(0))
+        self._optimizer = optimizer([self._flat], lr=lr)
+
+    def __iter__(self) -> Iterator[Gradient]:
+        return iter(self._batches)
+
+    def step(self, w: Tensor, direction: Tensor) -> Tensor:
+        """The parameters after one step from w; w itself stays as it is."""
+        if self.clip is not None:
+            scale = self.clip / (torch.linalg.vector_norm(direction) + 1e-6)
+            if scale < 1:
+                direction = direction * scale
+                self.clipped += 1
+        if self.weight_decay:
+            direction = direction + self.weight_decay * w
+        self._flat.data = w.clone()
+        self._flat.grad = direction
+        self._optimizer.step()
+        self.steps += 1
+        return self._flat.data
+
+    def mean_gradient(self, dx: Tensor) -> Tensor:
+        """The mean direction behind the update dx: -dx / (S_K(mu) * lr), with this client's own steps."""
+        if self.steps == 0:
+            raise FedhaltError("a visit without a single step has no mean gradient; leave clients without data out")
+        weight = self._normaliser
+        if weight is None:
+            weight = step_weight(self.steps, self.require_linear("this method"))
+        return -dx / (weight * self.lr)
+
+    def require_linear(self, method: str) -> float:
+        """The momentum of plain or heavy-ball SGD; any other optimiser's updates are no sum of gradients."""
+        settings = self._optimizer.defaults
+        plain = not settings.get("dampening") and not settings.get("nesterov") and not settings.get("weight_decay")
+        if isinstance(self._optimizer, torch.optim.SGD) and plain:
+            return float(settings["momentum"])
+        raise FedhaltError(
+            f"{method} turns an update back into a mean gradient, which only plain or heavy-ball SGD allows, "
+            f"not {type(self._optimizer).__name__}; use SGD or a method such as fedavg, fedprox or fedsam"
+        )
+
+    def altered(self, *, more_decay: float = 0.0, normaliser: float | None = None) -> Local:
+        """This visit with other arithmetic; only `compat="authors"` needs it."""
+        self.weight_decay += more_decay
+        self._normaliser = normaliser
+        return self

@@ -1,0 +1,102 @@
+"""What a federated method is: two pure halves over flat vectors."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar, Protocol
+
+from torch import Tensor
+
+from ..check import FedhaltError, non_negative, positive, real
+from ..local import Local
+from ..replies import Replies
+from ..vector import Vectors
+
+
+class Method(Protocol):
+    """A frozen dataclass whose fields are its hyperparameters.
+
+    A method never owns a loop over clients, a data set, a device or a random number. The client
+    half turns what came down and what this client remembers into a reply and a new memory; the
+    server half turns the sums of the replies and its state into a new state. Inputs are never
+    changed in place.
+
+    A toy: every client counts its visits, the server counts the steps taken so far.
+
+    >>> import torch
+    >>> from fedhalt import methods, toy
+    >>> class Counter(methods.FedAvg):
+    ...     def server_init(self, x):
+    ...         return {"x": x, "taken": torch.zeros(1)}
+    ...     def client_init(self, x):
+    ...         return {"visits": torch.zeros(1)}
+    ...     def client(self, local, x, visits):
+    ...         for grad in local:
+    ...             x = local.step(x, 0 * grad(x))
+    ...         return {"steps": torch.tensor([float(local.steps)])}, {"visits": visits + 1}
+    ...     def server(self, up, x, taken):
+    ...         return {"x": x, "taken": taken + up.population * up.spread("steps")}
+    >>> task = toy.Quadratics(A=[[1.0], [2.0]], b=[[1.0], [0.0]], start=[0.0], steps=[3, 5])
+    >>> for round in toy.rounds(Counter(), task, 2):
+    ...     print(round.state["taken"], round.memory[0]["visits"])
+    tensor([8.]) tensor([1.])
+    tensor([16.]) tensor([2.])
+    """
+
+    @property
+    def down(self) -> tuple[str, ...]:
+        """Which of the server's vectors the clients receive."""
+
+    def server_init(self, x: Tensor) -> Vectors:
+        """The server's state before round 1; `x` are the global parameters."""
+
+    def client_init(self, x: Tensor) -> Vectors:
+        """A client's memory at its first visit."""
+
+    def client(self, local: Local, *args: Any, **down_and_memory: Any) -> tuple[Vectors, Vectors]:
+        """Reply and new memory."""
+
+    def server(self, up: Replies, *args: Any, **state: Any) -> Vectors:
+        """The new state."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """What a method declares about itself; vectors are counted in multiples of d, scalars not at all."""
+
+    title: str
+    paper: str
+    phi: tuple[str, ...] = ()
+    """The key hyperparameter that the paper sweeps over 10^-1, 10^-2, 10^-3."""
+    half: str = ""
+    """Whether phi belongs to the client or to the server half."""
+    down: int = 1
+    keeps: int = 0
+    up: int = 1
+    gradients: int = 1
+    """Gradient evaluations per local step."""
+    sgd_only: bool = False
+    """Divides updates by their step weights, which adaptive optimisers do not have."""
+
+
+class Checked:
+    """Checks the hyperparameters, by name, when a method is made."""
+
+    facts: ClassVar[Facts]
+
+    def __post_init__(self) -> None:
+        for name in (field.name for field in dataclasses.fields(self)):  # type: ignore[arg-type]
+            value = getattr(self, name)
+            if name in ("lam", "rho"):
+                object.__setattr__(self, name, non_negative(name, value))
+            elif name in ("server_lr", "tau"):
+                object.__setattr__(self, name, positive(name, value))
+            elif name in ("alpha", "beta1", "beta2"):
+                object.__setattr__(self, name, fraction(name, value))
+
+
+def fraction(name: str, value: object) -> float:
+    number = real(name, value, "a number from 0 to 1")
+    if not 0 <= number <= 1:
+        raise FedhaltError(f"{name} must be a number from 0 to 1, not {value!r}")
+    return number

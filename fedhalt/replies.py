@@ -1,0 +1,49 @@
+"""What clients send up, reduced to sums in the order of the cohort."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from .check import FedhaltError
+from .vector import Vectors
+
+
+class Replies:
+    """Running sums of the replies of one cohort; no reply is kept once its turn has come.
+
+    A reply that arrives early waits for those before it, so the sums do not depend on who finished
+    first. `mean` is over the cohort (weighted, if weights were given), `spread` over everybody.
+    """
+
+    def __init__(self, population: int) -> None:
+        self.population = population
+        self.count = 0
+        self._waiting: dict[int, tuple[Vectors, float]] = {}
+        self._sums: Vectors = {}
+        self._weighted: Vectors = {}
+        self._weight = 0.0
+
+    def add(self, position: int, reply: Vectors, weight: float = 1.0) -> None:
+        """The reply of the cohort's `position`-th client, counted from 0."""
+        self._waiting[position] = (reply, weight)
+        while self.count in self._waiting:
+            ready, its_weight = self._waiting.pop(self.count)
+            for name, vector in ready.items():
+                self._sums[name] = self._sums[name] + vector if self.count else vector
+                part = vector if its_weight == 1 else vector * its_weight
+                self._weighted[name] = self._weighted[name] + part if self.count else part
+            self._weight += its_weight
+            self.count += 1
+
+    def mean(self, name: str) -> Tensor:
+        """The (weighted) mean over the clients that replied."""
+        return self._whole(self._weighted, name) / self._weight
+
+    def spread(self, name: str) -> Tensor:
+        """The sum over the clients that replied, divided by the number of all clients."""
+        return self._whole(self._sums, name) / self.population
+
+    def _whole(self, sums: Vectors, name: str) -> Tensor:
+        if self._waiting or name not in sums:
+            raise FedhaltError(f"{name!r}: {self.count} replies are in, {len(self._waiting)} wait for one before them")
+        return sums[name]
