@@ -10,6 +10,7 @@ demo: $(VENV)/.demo  ## the main job on the embedded data set, stopped by the ru
 test: $(VENV)/.dev  ## lint, format, types, tests
 	scripts/check
 	scripts/test
+	scripts/test-light $(PYTHON)
 
 test-slow: $(VENV)/.dev  ## the suites that take minutes
 	scripts/test -m slow

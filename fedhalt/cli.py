@@ -9,13 +9,12 @@ import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from . import __version__, files, rules
-from .check import FedhaltError
+from .check import FedhaltError, positive
 from .checkpoints import Checkpoints
 from .judge import Candidate, candidates, judge, metrics, recorded
 from .trajectory import Trajectory
@@ -32,7 +31,7 @@ app = typer.Typer(
 class Several(typer.core.TyperCommand):
     """Lets an option take several values in a row: `--threshold 0.1 0.01`, which click alone does not."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         repeated = {name for option in self.params if getattr(option, "multiple", False) for name in option.opts}
         spread: list[str] = []
         current = ""
@@ -59,23 +58,24 @@ def top(version: Annotated[bool, typer.Option("--version", help="Print the versi
 def replay(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Trajectories, CSV files or run folders.")],
     rule: Annotated[list[str], typer.Option(help=f"Rules: {', '.join(rules.RULES)}.")] = ["growth"],  # noqa: B006
-    threshold: Annotated[list[float] | None, typer.Option(help="Thresholds to try (the paper's tau).")] = None,
-    patience: Annotated[list[int] | None, typer.Option(help="Patiences to try (the paper's rho).")] = None,
-    rounds: Annotated[list[int] | None, typer.Option(help="Budgets to try, for the rule `budget`.")] = None,
+    threshold: Annotated[list[str] | None, typer.Option(help="Thresholds to try (the paper's tau).")] = None,
+    patience: Annotated[list[str] | None, typer.Option(help="Patiences to try (the paper's rho).")] = None,
+    rounds: Annotated[list[str] | None, typer.Option(help="Budgets to try, for the rule `budget`.")] = None,
     column: Annotated[str | None, typer.Option(help="Read this column in place of the rule's first.")] = None,
     checkpoints: Annotated[bool, typer.Option("--checkpoints", help="PATH is a folder of saved models.")] = False,
     start: Annotated[Path | None, typer.Option(help="The model that is theta_0 (default: the first one).")] = None,
     include: Annotated[list[str] | None, typer.Option(help="Watch only arrays that match, e.g. 'model.*'.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="Leave out arrays that match, e.g. '*.running_*'.")] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Keep watching the folder and say when to stop.")] = False,
-    interval: Annotated[float, typer.Option(help="Seconds between two looks with --follow.", min=0.01)] = 1.0,
+    interval: Annotated[str, typer.Option(help="Seconds between two looks with --follow.")] = "1.0",
     as_json: Annotated[bool, typer.Option("--json", help="Print a list of objects.")] = False,
 ) -> None:
     """Where would a rule have stopped? Judges recorded runs, or saved models of any tool, again.
 
     fedhalt replay run.jsonl --threshold 0.005 0.01 0.05 0.1 --patience 1 5 10
     """
-    asked = candidates(rule, {"threshold": threshold or [], "patience": patience or [], "rounds": rounds or []})
+    settings = {"threshold": threshold, "patience": patience, "rounds": rounds}
+    asked = candidates(rule, {name: [_number(name, text) for text in texts or []] for name, texts in settings.items()})
     given = {"--start": start, "--include": include, "--exclude": exclude, "--follow": follow}
     for option, value in given.items():
         if value and not checkpoints:
@@ -88,7 +88,9 @@ def replay(
     if follow:
         if len(paths) != 1:
             raise FedhaltError(f"--follow watches one folder, not {len(paths)}")
-        results = _follow(models(paths[0]), asked, column, interval, quiet=as_json)
+        results = _follow(
+            models(paths[0]), asked, column, positive("interval", _number("interval", interval)), quiet=as_json
+        )
     else:
         results = []
         for path in paths:
@@ -174,6 +176,16 @@ def _show(results: list[dict[str, Any]]) -> None:
 
 def _text(value: float | None) -> str:
     return "-" if value is None else f"{value:.6g}"
+
+
+def _number(name: str, text: str) -> int | float:
+    """A number as typed; the rules say which numbers they take."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    raise FedhaltError(f"{name} must be a number, not {text!r}")
 
 
 def _is_number(text: str) -> bool:

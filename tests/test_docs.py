@@ -1,0 +1,35 @@
+"""The documentation's Python blocks run, file by file, top to bottom; its links lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+
+def blocks(page):
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
+def test_python_blocks_run(page, tmp_path, monkeypatch):
+    if any("methods" in block for block in blocks(page)):
+        pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "docs"}
+    for block in blocks(page):
+        exec(compile(block, str(page), "exec"), names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_readme_says_what_the_stopper_says(capsys):
+    exec(blocks(ROOT / "README.md")[0], {})
+    assert re.search(r"round=18, .*streak=10, stop=True, reason='saturated'", capsys.readouterr().out)
