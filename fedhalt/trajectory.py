@@ -33,7 +33,7 @@ class Trajectory:
     def __init__(self, rows: Iterable[Mapping[str, Any]] = (), header: Mapping[str, Any] | None = None) -> None:
         self.header: dict[str, Any] = dict(header or {})
         self.path: Path | None = None
-        self.columns: list[str] = ["round"]
+        self._columns: dict[str, None] = {"round": None}
         self._rows: list[dict[str, Any]] = []
         for row in rows:
             self.append(row)
@@ -90,15 +90,22 @@ class Trajectory:
         entry = self._entry(row)
         if self.path is not None:
             _append_line(self.path, _line(entry))
-        self.columns += [name for name in entry if name not in self.columns]
+        if not entry.keys() <= self._columns.keys():
+            self._columns |= dict.fromkeys(entry)
         self._rows.append(entry)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of all columns, `round` first."""
+        return list(self._columns)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
         """One mapping per round with every column; None where a round did not record it."""
-        if all(len(row) == len(self.columns) for row in self._rows):
+        width, columns = len(self._columns), self._columns
+        if all(len(row) == width for row in self._rows):
             return self._rows
-        return [{column: row.get(column) for column in self.columns} for row in self._rows]
+        return [{column: row.get(column) for column in columns} for row in self._rows]
 
     def column(self, name: str) -> Any:
         """A column as float64 (NaN where nothing was recorded), or as a list if it is not numeric."""
@@ -139,12 +146,14 @@ class Trajectory:
         """The row as it will be written, `round` first."""
         last = self._rows[-1]["round"] if self._rows else 0
         r = row.get("round", last + 1)
-        if isinstance(r, bool) or not isinstance(r, numbers.Integral) or r <= last:
+        if (type(r) is not int and (isinstance(r, bool) or not isinstance(r, numbers.Integral))) or r <= last:
             raise FedhaltError(f"round {r!r} after round {last}: rounds are whole numbers that only grow")
-        for name, value in row.items():
-            if isinstance(value, int) and abs(value) >= 2**63:
+        entry = {"round": None, **row}  # in the first place
+        entry["round"] = int(r)
+        for name, value in entry.items():
+            if type(value) is int and not -(2**63) <= value < 2**63:
                 raise FedhaltError(f"{name!r} is a whole number beyond 64 bits, too large to be recorded")
-        return {"round": int(r), **{name: value for name, value in row.items() if name != "round"}}
+        return entry
 
     def _head(self) -> bytes:
         return _line({"fedhalt": FORMAT, "version": VERSION, **self.header})
