@@ -54,6 +54,15 @@ def whole(name: str, value: object, least: int = 1) -> int:
     raise FedhaltError(f"{name} must be a whole number of at least {least}, not {value!r}")
 
 
+def fraction(name: str, value: object, below: bool = False) -> float:
+    """A number from 0 to 1, or strictly below 1, as a float."""
+    expected = "0 or above and below 1" if below else "from 0 to 1"
+    number = real(name, value, f"a number {expected}")
+    if not 0 <= number <= 1 or (below and number == 1):
+        raise FedhaltError(f"{name} must be a number {expected}, not {value!r}")
+    return number
+
+
 def flag(name: str, value: object) -> bool:
     """True or False, and nothing that merely looks like it."""
     if not isinstance(value, bool):

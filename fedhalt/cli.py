@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from . import __version__, files, rules
-from .check import FedhaltError, positive
+from .check import FedhaltError, MissingExtra, positive
 from .checkpoints import Checkpoints
 from .judge import Candidate, candidates, judge, metrics, recorded
 from .trajectory import Trajectory
@@ -196,10 +196,29 @@ def _is_number(text: str) -> bool:
     return True
 
 
+def _add_simulator() -> None:
+    """The commands that need torch; without it they only say what to install."""
+    try:
+        from .cli_run import partition_command, run_command, with_spec_options
+    except MissingExtra as missing:
+        text = str(missing)
+
+        def absent() -> None:
+            raise FedhaltError(text)
+
+        for name in ("run", "partition"):
+            app.command(name, help="Needs torch: pip install 'fedhalt[sim]'.")(absent)
+        return
+    app.command("run", cls=Several)(with_spec_options(run_command))
+    app.command("partition")(with_spec_options(partition_command))
+
+
 def main() -> None:
     """Runs a command; what a user can cause ends as one sentence and status 2, never as a traceback."""
     warnings.showwarning = lambda message, *_, **__: print(f"fedhalt: {message}", file=sys.stderr)
     try:
+        if sys.argv[1:2] not in (["replay"], ["methods"], ["--version"]):  # torch takes seconds to import
+            _add_simulator()
         app()
     except FedhaltError as error:
         print(f"fedhalt: {error}", file=sys.stderr)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
@@ -11,6 +11,9 @@ from .local import Local
 from .methods.base import Facts, Method
 from .replies import Replies
 from .vector import Vectors
+
+Memory = MutableMapping[int, Vectors]
+"""What each client that was ever visited remembers."""
 
 
 class Task(Protocol):
@@ -23,10 +26,16 @@ class Task(Protocol):
     def theta0(self) -> Tensor:
         """The global parameters before round 1, flat."""
 
+    def shared(self) -> Vectors:
+        """What is averaged besides the parameters, before round 1; usually nothing."""
+
     def cohort(self, r: int) -> Sequence[int]:
         """The clients of round r."""
 
-    def visit(self, client: int, r: int) -> Local:
+    def weight(self, client: int) -> float:
+        """The client's weight in the mean."""
+
+    def visit(self, client: int, r: int, shared: Vectors) -> Local:
         """One visit to one client in round r."""
 
 
@@ -36,30 +45,62 @@ class Round(NamedTuple):
     round: int
     state: Vectors
     """The server's state; `state["x"]` are the global parameters."""
-    memory: dict[int, Vectors]
-    """What each client that was ever visited remembers."""
+    memory: Memory
+    shared: Vectors
     cohort: Sequence[int]
+    steps: list[int]
+    clipped: int
+    down: int
+    """Numbers sent to the cohort; `up` those sent back."""
+    up: int
 
 
-def rounds(method: Method, task: Task) -> Iterator[Round]:
-    """Rounds 1, 2, … for ever: who takes part, what travels down, the visits, the sums, the server."""
-    state = method.server_init(task.theta0())
-    memory: dict[int, Vectors] = {}
+def rounds(
+    method: Method,
+    task: Task,
+    *,
+    resume: tuple[int, Vectors, Vectors] | None = None,
+    memory: Memory | None = None,
+    each: Callable[..., Any] = map,
+) -> Iterator[Round]:
+    """Rounds 1, 2, … for ever: who takes part, what travels down, the visits, the sums, the server.
+
+    `resume` is the last finished round with its state and shared vectors; `each` is `map` or a
+    pool's, which must keep the order. The result depends on neither.
+    """
+    r, state, shared = resume or (0, method.server_init(task.theta0()), task.shared())
+    memory = {} if memory is None else memory
     facts: Facts | None = getattr(method, "facts", None)
-    r = 0
     while True:
         r += 1
         cohort = task.cohort(r)
         down = {name: state[name] for name in method.down}
-        up = Replies(task.population)
-        fresh: dict[int, Vectors] = {}
-        for position, client in enumerate(cohort):
-            local = task.visit(client, r)
+        kept = {client: memory[client] if client in memory else method.client_init(down["x"]) for client in cohort}
+
+        def visit(client: int) -> tuple[Vectors, Vectors, Local]:
+            local = task.visit(client, r, shared)  # noqa: B023 - used up before the round ends
             if facts is not None and facts.sgd_only:
                 local.require_linear(facts.title)
-            kept = memory[client] if client in memory else method.client_init(down["x"])
-            reply, fresh[client] = method.client(local, **down, **kept)
-            up.add(position, reply)
+            reply, fresh = method.client(local, **down, **kept[client])  # noqa: B023
+            return {**reply, **local.shared()}, fresh, local
+
+        up = Replies(task.population)
+        fresh: dict[int, Vectors] = {}
+        steps, clipped, sent = [], 0, 0
+        for position, (reply, remembered, local) in enumerate(each(visit, cohort)):
+            client = cohort[position]
+            if remembered:
+                fresh[client] = remembered
+            up.add(position, reply, task.weight(client))
+            steps.append(local.steps)
+            clipped += local.clipped
+            sent += size(reply)
         state = method.server(up, **state)
-        memory = {**memory, **fresh}
-        yield Round(r, state, memory, cohort)
+        shared = {name: up.mean(name) for name in shared}
+        memory.update(fresh)
+        yield Round(r, state, memory, shared, cohort, steps, clipped, len(cohort) * (size(down) + size(shared)), sent)
+
+
+def size(vectors: Vectors) -> int:
+    """How many numbers a message holds."""
+    return sum(vector.numel() for vector in vectors.values())

@@ -21,14 +21,18 @@ NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """JSON has no such numbers: they are written as these strings, which every reader accepts."""
 
 
-def write(path: Path, data: bytes) -> None:
-    """The whole file or the old one: written beside it, flushed to disk, moved into place."""
+def write(path: Path, data: bytes, durable: bool = True) -> None:
+    """The whole file or the old one: written beside it and moved into place.
+
+    A killed process never leaves half a file; with `durable` a power cut does not either.
+    """
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with open(beside, "wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(beside, path)
     finally:
         with contextlib.suppress(FileNotFoundError):

@@ -41,7 +41,7 @@ def candidates(names: Sequence[str], settings: Mapping[str, Sequence[Any]]) -> l
         for values in itertools.product(*taken.values()):
             chosen = dict(zip(taken, values, strict=True))
             rule = rules.create(name, **chosen)
-            shown = {key: getattr(rule, key) for key in settings if hasattr(rule, key)}
+            shown = {key: getattr(rule, key) for key in ("threshold", "patience", "rounds") if hasattr(rule, key)}
             made.append(Candidate(name, shown, rule))
     return made
 

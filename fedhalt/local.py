@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .check import FedhaltError, positive
-from .vector import Gradient
+from .vector import Gradient, Vectors
 
 Optimizer = Callable[..., torch.optim.Optimizer]
 """Makes a torch optimiser: `optimizer([parameter], lr=…)`."""
@@ -45,12 +45,15 @@ class Local:
         optimizer: Optimizer = SGD,
         weight_decay: float = 0.0,
         clip: float | None = None,
+        shared: Callable[[], Vectors] = dict,
     ) -> None:
         self.lr = positive("lr", lr)
         self.weight_decay = weight_decay
         self.clip = None if clip is None else positive("clip", clip)
         self.steps = 0
         self.clipped = 0
+        self.shared = shared
+        """What the model has besides parameters after the visit (running statistics), to be averaged."""
         self._batches = batches
         self._normaliser: float | None = None
         self._flat = torch.nn.Parameter(torch.empty(0))

@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from . import engine
-from .check import FedhaltError, non_negative, positive, whole
+from .check import FedhaltError, fraction, non_negative, positive, whole
 from .engine import Round
 from .local import Local, Optimizer
 from .methods import Method
+from .vector import Vectors
 
 __all__ = ["Quadratics", "Round", "rounds", "run"]
 
@@ -66,8 +67,7 @@ class Quadratics:
                 raise FedhaltError(f"cohorts name client {i!r}; there are clients 0 to {n - 1}")
         positive("lr", self.lr)
         positive("lr_decay", self.lr_decay)
-        if not 0 <= self.momentum < 1:
-            raise FedhaltError(f"momentum must be 0 or above and below 1, not {self.momentum!r}")
+        fraction("momentum", self.momentum, below=True)
         non_negative("weight_decay", self.weight_decay)
 
     @property
@@ -80,7 +80,13 @@ class Quadratics:
     def cohort(self, r: int) -> Sequence[int]:
         return range(self.population) if not self.cohorts else self.cohorts[(r - 1) % len(self.cohorts)]
 
-    def visit(self, client: int, r: int) -> Local:
+    def weight(self, client: int) -> float:
+        return 1.0
+
+    def shared(self) -> Vectors:
+        return {}
+
+    def visit(self, client: int, r: int, shared: Vectors | None = None) -> Local:
         optimizer = self.optimizer or partial(torch.optim.SGD, momentum=self.momentum)
         batches = itertools.repeat(partial(self.gradient, client), self._steps()[client])
         rate = self.lr * self.lr_decay ** (r - 1)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 from torch import Tensor
 
-from ..check import FedhaltError, non_negative, positive, real
+from ..check import fraction, non_negative, positive
 from ..local import Local
 from ..replies import Replies
 from ..vector import Vectors
@@ -93,10 +93,3 @@ class Checked:
                 object.__setattr__(self, name, positive(name, value))
             elif name in ("alpha", "beta1", "beta2"):
                 object.__setattr__(self, name, fraction(name, value))
-
-
-def fraction(name: str, value: object) -> float:
-    number = real(name, value, "a number from 0 to 1")
-    if not 0 <= number <= 1:
-        raise FedhaltError(f"{name} must be a number from 0 to 1, not {value!r}")
-    return number

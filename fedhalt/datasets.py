@@ -1,0 +1,203 @@
+"""Images and labels, resident in memory as bytes; normalised once, by `model.normalised`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .check import FedhaltError, MissingExtra, known
+from .seeds import rng
+
+SHORT = {"blood": "bloodmnist", "derma": "dermamnist", "path": "pathmnist"}
+SIZES = (28, 64, 128, 224)
+SPLITS = ("train", "val", "test")
+PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+
+
+@dataclass(frozen=True)
+class Split:
+    """One split: images as bytes (n, channels, height, width) or features as floats (n, d), and their labels."""
+
+    images: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class Data:
+    """A data set with its three splits; `keys` holds natural groupings of the training samples, if any."""
+
+    name: str
+    classes: int
+    train: Split
+    val: Split
+    test: Split
+    keys: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def digest(self) -> str:
+        """A name for the content, for caches: images and labels of all splits."""
+        mark = hashlib.blake2b(digest_size=16)
+        for split in (self.train, self.val, self.test):
+            mark.update(f"{tuple(split.images.shape)} {split.images.dtype}".encode())
+            mark.update(split.images.contiguous().numpy().tobytes())
+            mark.update(split.labels.numpy().tobytes())
+        return mark.hexdigest()
+
+
+def load(name: str, size: int = 28, root: str | os.PathLike[str] | None = None) -> Data:
+    """`digits`, a MedMNIST set (`blood`, `derma`, `path`, `bloodmnist`, …), an `.npz` file in its format, or a folder
+    of images (`class/image`, or `train/class/image` with `val` and `test` beside it)."""
+    if name == "digits":
+        return digits()
+    path = Path(name)
+    if path.suffix == ".npz":
+        return from_npz(path)
+    if path.is_dir():
+        return from_folder(path, size)
+    medmnist = _medmnist()
+    flags = [flag for flag, info in medmnist.INFO.items() if info["task"] == "multi-class" and "3d" not in flag]
+    if name not in SHORT and name not in flags:
+        known("data set", name, ["digits", *SHORT, *flags])
+    return from_medmnist(SHORT.get(name, name), size, root or os.environ.get("FEDHALT_DATA"))
+
+
+def digits() -> Data:
+    """scikit-learn's 1,797 handwritten digits of 8 x 8 pixels, split 60 / 20 / 20 once and for all."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise MissingExtra("the data set 'digits'", "scikit-learn", "sim") from None
+    images, labels = load_digits(return_X_y=True)
+    pixels = np.round(images.reshape(-1, 1, 8, 8) * (255 / 16)).astype(np.uint8)
+    return _shared_out("digits", 10, pixels, labels.astype(np.int64))
+
+
+def from_medmnist(flag: str, size: int, root: str | os.PathLike[str] | None) -> Data:
+    """A 2-D multi-class set of MedMNIST, from a local file or, where there is a network, downloaded."""
+    medmnist = _medmnist()
+    if size not in SIZES:
+        raise FedhaltError(f"size must be one of {', '.join(map(str, SIZES))}, not {size!r}")
+    folder = Path(root) if root is not None else Path.home() / ".medmnist"
+    path = folder / (f"{flag}.npz" if size == 28 else f"{flag}_{size}.npz")
+    if not path.exists():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            getattr(medmnist, medmnist.INFO[flag]["python_class"])("train", root=str(folder), size=size, download=True)
+        except Exception as error:  # no network, no permission, a broken download: one answer for the user
+            raise FedhaltError(
+                f"{path.name} is not in {folder} and could not be downloaded ({type(error).__name__}); "
+                f"put the file there or name its folder by --data-root or FEDHALT_DATA"
+            ) from None
+    return from_npz(path, flag)
+
+
+def from_npz(path: Path, name: str | None = None) -> Data:
+    """A file in MedMNIST's format: `train_images`, `train_labels`, `val_…`, `test_…`; any `train_KEY` is a key."""
+    if not path.exists():
+        raise FedhaltError(f"{path}: no such data file")
+    try:
+        with open(path, "rb") as file:
+            content = dict(np.load(file, allow_pickle=False))
+        splits = {}
+        for split in SPLITS:
+            images, labels = content[f"{split}_images"], content[f"{split}_labels"]
+            splits[split] = (_pixels(images), labels.reshape(len(images), -1))
+    except KeyError as error:
+        raise FedhaltError(
+            f"{path} lacks {error}: MedMNIST's format has images and labels of train, val and test"
+        ) from None
+    except FedhaltError as error:
+        raise FedhaltError(f"{path}: {error}") from None
+    except Exception as error:  # a damaged archive makes numpy and zipfile raise almost anything
+        raise FedhaltError(f"{path} cannot be read as a data file: {str(error).splitlines()[0]:.200}") from None
+    if any(labels.shape[1] != 1 for _, labels in splits.values()):
+        raise FedhaltError(f"{path} has several labels per image; only multi-class sets are supported")
+    classes = 1 + max(int(labels.max()) for _, labels in splits.values() if len(labels))
+    keys = {
+        key.removeprefix("train_"): values
+        for key, values in content.items()
+        if key.startswith("train_")
+        and key not in ("train_images", "train_labels")
+        and len(values) == len(splits["train"][1])
+    }
+    train, val, test = (_split(images, labels[:, 0]) for images, labels in splits.values())
+    return Data(name or path.stem, classes, train, val, test, keys)
+
+
+def from_folder(folder: Path, size: int) -> Data:
+    """Images by class, resized to size x size RGB; without `train`, `val`, `test` folders split 60 / 20 / 20."""
+    from PIL import Image
+
+    def read(part: Path, classes: list[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        images, labels = [], []
+        for index, name in enumerate(classes):
+            for file in sorted((part / name).iterdir()) if (part / name).is_dir() else []:
+                if file.suffix.lower() in PICTURES:
+                    try:
+                        with Image.open(file) as image:
+                            images.append(np.asarray(image.convert("RGB").resize((size, size))))
+                    except OSError as error:
+                        raise FedhaltError(f"{file} cannot be read as an image: {error}") from None
+                    labels.append(index)
+        if not images:
+            raise FedhaltError(f"{part} holds no images in class folders (class/image.png)")
+        return np.stack(images).transpose(0, 3, 1, 2).copy(), np.array(labels, np.int64)
+
+    ready = all((folder / split).is_dir() for split in SPLITS)
+    top = folder / "train" if ready else folder
+    classes = sorted(entry.name for entry in top.iterdir() if entry.is_dir())
+    if not ready:
+        return _shared_out(folder.name, len(classes), *read(folder, classes))
+    train, val, test = (_split(*read(folder / split, classes)) for split in SPLITS)
+    return Data(folder.name, len(classes), train, val, test)
+
+
+def resized(data: Data, size: int) -> Data:
+    """The same data set with images of size x size pixels."""
+
+    def scale(split: Split) -> Split:
+        pieces = [
+            torch.nn.functional.interpolate(piece.float(), (size, size), mode="bilinear", antialias=True).round().byte()
+            for piece in split.images.split(1024)
+        ]
+        return replace(split, images=torch.cat(pieces))
+
+    return replace(data, train=scale(data.train), val=scale(data.val), test=scale(data.test))
+
+
+def _shared_out(name: str, classes: int, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> Data:
+    order = rng(0, "split", name).permutation(len(labels))
+    cuts = [round(0.6 * len(order)), round(0.8 * len(order))]
+    train, val, test = (_split(images[part], labels[part]) for part in np.split(order, cuts))
+    return Data(name, classes, train, val, test)
+
+
+def _split(images: NDArray[np.uint8], labels: NDArray[Any]) -> Split:
+    return Split(torch.from_numpy(images), torch.from_numpy(labels.astype(np.int64)))
+
+
+def _pixels(images: NDArray[Any]) -> NDArray[np.uint8]:
+    """(n, h, w) or (n, h, w, 3) bytes as (n, channels, h, w)."""
+    if images.dtype != np.uint8 or images.ndim not in (3, 4):
+        raise FedhaltError(
+            f"images must be bytes of shape (n, h, w) or (n, h, w, 3), not {images.dtype} {images.shape}"
+        )
+    return np.ascontiguousarray(images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2))
+
+
+def _medmnist() -> Any:
+    try:
+        import medmnist
+    except ImportError:
+        raise MissingExtra("MedMNIST data", "medmnist", "sim") from None
+    return medmnist

@@ -1,0 +1,139 @@
+"""A torch module as one flat vector: the one place that knows modules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .check import FedhaltError, known
+
+BUFFERS = ("refuse", "average", "frozen")
+
+
+def normalised(images: Tensor) -> Tensor:
+    """Bytes as floats in [-1, 1], the only normalisation there is; features pass as they are."""
+    return images.float().div_(127.5).sub_(1) if images.dtype == torch.uint8 else images
+
+
+class SmallCNN(nn.Module):
+    """Four convolutions with GroupNorm, about 60,000 parameters: for CPUs."""
+
+    def __init__(self, channels: int, classes: int) -> None:
+        super().__init__()
+
+        def block(wide_in: int, wide_out: int) -> list[nn.Module]:
+            return [nn.Conv2d(wide_in, wide_out, 3, padding=1, bias=False), nn.GroupNorm(8, wide_out), nn.ReLU()]
+
+        pool = nn.MaxPool2d(2)
+        layers = [*block(channels, 16), pool, *block(16, 32), pool, *block(32, 64), *block(64, 64)]
+        self.features = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.head = nn.Linear(64, classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.features(images))
+        return logits
+
+
+class Model:
+    """A module whose parameters are views into one vector, with its gradient function and its predictions."""
+
+    def __init__(
+        self, module: nn.Module, buffers: str = "refuse", channels_last: bool = False, device: str = "cpu"
+    ) -> None:
+        self.module = module.to(device)
+        self.channels_last = channels_last
+        self.frozen = known("buffers", buffers, BUFFERS) == "frozen"
+        stateful = statistics(module)
+        if stateful and buffers == "refuse":
+            raise FedhaltError(
+                f"layer {stateful[0]!r} keeps running statistics, which averaging parameters leaves behind; "
+                f"choose --buffers average or --buffers frozen, or a model without BatchNorm"
+            )
+        self._buffers = [
+            buffer
+            for layer in (stateful if buffers == "average" else [])
+            for buffer in self.module.get_submodule(layer).buffers()
+            if buffer.is_floating_point()
+        ]
+        parameters = [p for p in self.module.parameters() if p.requires_grad]
+        self.sizes = tuple(p.numel() for p in parameters)
+        self._flat = torch.zeros(sum(self.sizes), device=device)
+        self._gradient = torch.zeros_like(self._flat)
+        for p, w, g in zip(parameters, self._flat.split(self.sizes), self._gradient.split(self.sizes), strict=True):
+            p.data = self._shaped(w, p.shape).copy_(p.data)
+            p.grad = self._shaped(g, p.shape)
+
+    def vector(self) -> Tensor:
+        """A copy of the parameters."""
+        return self._flat.clone()
+
+    def buffers(self) -> Tensor | None:
+        """A copy of the running statistics, if they are averaged."""
+        return torch.cat([buffer.reshape(-1) for buffer in self._buffers]) if self._buffers else None
+
+    def set_buffers(self, values: Tensor | None) -> None:
+        if values is not None:
+            for buffer, part in zip(self._buffers, values.split([b.numel() for b in self._buffers]), strict=True):
+                buffer.copy_(part.view(buffer.shape))
+
+    def gradient(self, w: Tensor, images: Tensor, labels: Tensor) -> Tensor:
+        """The gradient of the mean cross-entropy of this minibatch at w."""
+        self.module.train()
+        if self.frozen:
+            for layer in statistics(self.module):
+                self.module.get_submodule(layer).eval()
+        self._flat.copy_(w)
+        self._gradient.zero_()
+        F.cross_entropy(self.module(self._ready(images)), labels).backward()
+        return self._gradient.clone()
+
+    @torch.no_grad()
+    def predict(self, images: Tensor, batch: int = 1024) -> Tensor:
+        """The logits at the parameters last set by `load`."""
+        self.module.eval()
+        return torch.cat([self.module(self._ready(piece)) for piece in images.split(batch)])
+
+    def load(self, w: Tensor) -> None:
+        self._flat.copy_(w)
+
+    def state_dict(self, w: Tensor, buffers: Tensor | None = None) -> dict[str, Tensor]:
+        """The module's own names and shapes at w, for saving."""
+        self.load(w)
+        self.set_buffers(buffers)
+        return {name: value.detach().cpu().contiguous().clone() for name, value in self.module.state_dict().items()}
+
+    def _shaped(self, flat: Tensor, shape: torch.Size) -> Tensor:
+        """A view of a piece of the vector; kernels lie in memory as channels_last wants them."""
+        if self.channels_last and len(shape) == 4:
+            outer, inner, height, width = shape
+            return flat.view(outer, height, width, inner).permute(0, 3, 1, 2)
+        return flat.view(shape)
+
+    def _ready(self, images: Tensor) -> Tensor:
+        images = normalised(images)
+        if self.channels_last and images.ndim == 4:
+            return images.contiguous(memory_format=torch.channels_last)
+        return images
+
+
+def statistics(module: nn.Module) -> list[str]:
+    """The layers that keep floating-point buffers: running means and variances."""
+    return [
+        name
+        for name, layer in module.named_modules()
+        if any(buffer.is_floating_point() for buffer in layer.buffers(recurse=False))
+    ]
+
+
+def random_layers(module: nn.Module) -> list[str]:
+    """The layers that draw random numbers in training, which no seed label reaches."""
+    return [name for name, layer in module.named_modules() if _rate(layer) > 0]
+
+
+def _rate(layer: Any) -> float:
+    if isinstance(layer, nn.modules.dropout._DropoutNd):
+        return layer.p
+    return float(getattr(layer, "drop_prob", 0.0) or 0.0)

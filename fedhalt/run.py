@@ -1,0 +1,213 @@
+"""One training run: rounds, records, verdicts, and going on where a killed process stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from . import engine
+from .check import FedhaltError, known, whole
+from .distance import MEASURED, Meter
+from .judge import Candidate, candidates, judge, metrics
+from .rules import Status
+from .rules.growth import relative
+from .spec import RunSpec
+from .store import RunFolder
+from .task import Federation
+
+EVALUATED = ("val_loss", "val_accuracy")
+
+
+class Progress(NamedTuple):
+    """What a display is told after every round."""
+
+    row: dict[str, Any]
+    statuses: dict[str, Status]
+    rounds: int
+
+
+def run(
+    spec: RunSpec,
+    out: str | os.PathLike[str] = "runs",
+    *,
+    rounds: int = 500,
+    watch: Sequence[Candidate] | None = None,
+    stop: str = "all",
+    workers: int | None = None,
+    device: str | None = None,
+    data_root: str | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> dict[str, Any]:
+    """Trains until the watched rules have fired (`stop`: all, first or never) or the budget is spent.
+
+    Returns the summary that is also in the run's folder. A run that is there already continues at
+    its next round; a finished one is only read.
+    """
+    whole("rounds", rounds)
+    known("stop", stop, ("all", "first", "never"))
+    watch = list(watch) if watch is not None else candidates(["growth"], {})
+    for candidate in watch:
+        if not spec.evaluate_every and any(column in EVALUATED for column in candidate.rule.reads):
+            raise FedhaltError(f"{candidate.name} reads validation scores: set evaluate_every to 1 or more")
+    folder = RunFolder(Path(out) / spec.id, spec)
+    try:
+        watcher = _Watcher(watch, stop, rounds)
+        for row in folder.trajectory.rows:
+            watcher.step(row)
+        if not watcher.ended:
+            with _workers(workers, device) as (each, place):
+                federation = Federation(spec, data_root, place)
+                _train(federation, folder, watcher, each, progress, interrupted)
+        summary = _summary(folder, watch, watcher)
+        folder.write_summary(summary)
+        return summary
+    finally:
+        folder.close()
+
+
+def _train(
+    federation: Federation,
+    folder: RunFolder,
+    watcher: _Watcher,
+    each: Callable[..., Any],
+    progress: Callable[[Progress], None] | None,
+    interrupted: Callable[[], bool],
+) -> None:
+    resume = folder.resume()
+    if resume is not None:
+        to = federation.device
+        state, shared = ({name: v.to(to) for name, v in part.items()} for part in resume[1:])
+        resume = (resume[0], state, shared)
+    meter = Meter(federation.theta0(), MEASURED)
+    if resume is not None:
+        meter.keep(resume[1]["x"])
+    begin = time.perf_counter()
+    for done in engine.rounds(federation.method(), federation, resume=resume, memory=folder.memory, each=each):
+        row = _row(federation, done, meter, each, folder.trajectory.rows[-1] if len(folder.trajectory) else None)
+        row["seconds"] = round(time.perf_counter() - begin, 4)
+        begin = time.perf_counter()
+        folder.commit(done, row)
+        meter.keep(done.state["x"])
+        for candidate in watcher.step(row):
+            tensors = federation.state_dict(done.state["x"], done.shared)
+            folder.save_model(file_name(candidate), tensors, {"round": str(done.round), "rule": str(candidate)})
+        if progress is not None:
+            progress(Progress(row, watcher.statuses, watcher.rounds))
+        if watcher.ended or interrupted():
+            return
+
+
+def _row(
+    federation: Federation, done: engine.Round, meter: Meter, each: Callable[..., Any], last: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Everything that is recorded of a round."""
+    x, spec = done.state["x"], federation.spec
+    measured = meter.measure(x)
+    before = last["distance"] if last else None
+    growth = None if before is None else relative(abs(measured["distance"] - before), before)
+    row = {
+        "round": done.round,
+        **measured,
+        "growth": growth,
+        "lr": federation.rate(done.round),
+        "clip_fraction": done.clipped / max(1, sum(done.steps)),
+        "bytes_down": done.down * x.element_size(),
+        "bytes_up": done.up * x.element_size(),
+        "cohort": list(done.cohort),
+        "steps": done.steps,
+    }
+    if spec.evaluate_every and done.round % spec.evaluate_every == 0:
+        row |= federation.evaluate(x, done.shared, each)
+    elif spec.evaluate_every:
+        row |= dict.fromkeys(EVALUATED)
+    return row
+
+
+class _Watcher:
+    """Steps the watched rules over rows, recorded or fresh, and says when the run ends."""
+
+    def __init__(self, watch: Sequence[Candidate], stop: str, rounds: int) -> None:
+        self.watch, self.stop, self.rounds = watch, stop, rounds
+        self.states = [candidate.rule.begin() for candidate in watch]
+        self.fired: dict[str, Status] = {}
+        self.statuses: dict[str, Status] = {}
+        self.round = 0
+        self.diverged = False
+
+    def step(self, row: dict[str, Any]) -> list[Candidate]:
+        """The rules that fired for the first time in this round."""
+        self.round = row["round"]
+        self.diverged = self.diverged or not math.isfinite(row["distance"])
+        fresh = []
+        for index, candidate in enumerate(self.watch):
+            self.states[index], status = candidate.rule.step(self.states[index], row)
+            self.statuses[str(candidate)] = status
+            if status.stop and str(candidate) not in self.fired:
+                self.fired[str(candidate)] = status
+                fresh.append(candidate)
+        return fresh
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the rules end the run."""
+        if self.stop == "never" or not self.watch:
+            return False
+        return len(self.fired) >= (1 if self.stop == "first" else len(self.watch))
+
+    @property
+    def ended(self) -> bool:
+        return self.round >= self.rounds or self.stopped or self.diverged
+
+
+def _summary(folder: RunFolder, watch: Sequence[Candidate], watcher: _Watcher) -> dict[str, Any]:
+    rows = folder.trajectory.rows
+    judged = [judge(os.fspath(folder.path), folder.trajectory, candidate) for candidate in watch] if rows else []
+    found = [
+        {**{key: verdict[key] for key in ("rule", "threshold", "patience", "stop_round", "reason", "metrics")},
+         "model": folder.model(file_name(candidate)) if verdict["stop_round"] else None}
+        for candidate, verdict in zip(watch, judged, strict=bool(rows))
+    ]  # fmt: skip
+    reasons = [status.reason for status in watcher.fired.values()]
+    reason = "diverged" if watcher.diverged else "budget" if watcher.round >= watcher.rounds else "interrupted"
+    if watcher.stopped:
+        reason = " and ".join(dict.fromkeys(reasons))
+    return {
+        "run": os.fspath(folder.path),
+        "rounds": watcher.round,
+        "stop_round": watcher.round if watcher.stopped or watcher.diverged else None,
+        "reason": reason,
+        "distance": rows[-1]["distance"] if rows else None,
+        "metrics": metrics(rows[-1]) if rows else {},
+        "rules": found,
+    }
+
+
+def file_name(candidate: Candidate) -> str:
+    """A rule and its settings as a file name: growth-threshold-0.01-patience-10."""
+    return "-".join([candidate.name, *(f"{key}-{value}" for key, value in candidate.settings.items())])
+
+
+@contextlib.contextmanager
+def _workers(workers: int | None, device: str | None) -> Iterator[tuple[Callable[..., Any], str]]:
+    """One single-thread worker per core, or the GPU if there is one."""
+    place = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    number = whole("workers", workers) if workers is not None else (os.cpu_count() or 1 if place == "cpu" else 1)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        if number == 1:
+            yield map, place
+        else:
+            with ThreadPoolExecutor(number) as pool:
+                yield pool.map, place
+    finally:
+        torch.set_num_threads(threads)

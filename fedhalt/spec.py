@@ -1,0 +1,124 @@
+"""RunSpec: everything that decides a training run, frozen, checked, with an id of its content."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import files, methods
+from .check import FedhaltError, flag, fraction, known, non_negative, positive, whole
+from .model import BUFFERS
+from .partition import PARTITIONERS
+
+OPTIMIZERS = ("sgd", "adam", "adamw")
+
+
+def option(default: Any, text: str) -> Any:
+    """A field with the sentence that `fedhalt run --help` shows."""
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """The paper's setting, and the authors' where the paper is silent, are the defaults.
+
+    Two specs that are equal train to the same numbers, bit for bit. What does not change training
+    (rounds, rules, workers, where files are) is not here.
+    """
+
+    data: str = option(
+        "digits", "digits, blood, derma, path, any 2-D multi-class MedMNIST name, an .npz or an image folder."
+    )
+    size: int = option(28, "Pixels of the MedMNIST version, or of an image folder: 28, 64, 128, 224.")
+    model: str = option("cnn", "cnn, a timm name (convnextv2_nano), or probe:NAME.")
+    pretrained: bool = option(False, "Start from pretrained weights.")
+    weights: str | None = option(None, "Start from the weights in this file.")
+    resize: int | None = option(None, "Resize images to this many pixels.")
+    buffers: str = option("refuse", "Running statistics (BatchNorm): refuse, average or frozen.")
+    channels_last: bool | None = option(None, "Memory format; by default on for the cnn and off otherwise.")
+    skew: str = option("dirichlet", f"{', '.join(PARTITIONERS)}.")
+    c: float = option(0.1, "The coefficient of the skew.")
+    on_empty: str = option("repair", "Clients without data (dirichlet): repair, skip or error.")
+    key: str | None = option(None, "The key of the natural split, e.g. patient.")
+    clients: int = option(100, "Number of clients N.")
+    cohort: int = option(10, "Clients per round M.")
+    method: str = option("fedavg", f"{', '.join(methods.METHODS)}.")
+    hyperparameters: tuple[tuple[str, Any], ...] = ()
+    compat: str | None = option(None, "authors: compute what the authors' code computes.")
+    epochs: int = option(5, "Local epochs.")
+    batch: int = option(256, "Batch size; the last partial batch is kept.")
+    lr: float = option(0.001, "Local learning rate.")
+    lr_decay: float = option(0.998, "Factor on the local rate per round.")
+    momentum: float = option(0.9, "Local momentum (sgd).")
+    weight_decay: float = option(0.001, "Local weight decay.")
+    clip: float | None = option(10.0, "Norm that a local step is clipped to; 0 for none.")
+    optimizer: str = option("sgd", f"Local optimiser: {', '.join(OPTIMIZERS)}.")
+    weighting: str = option("uniform", "Weights of the mean: uniform or samples.")
+    seed: int = option(0, "Seed of everything random.")
+    evaluate_every: int = option(1, "Evaluate on validation and test data every so many rounds; 0 for never.")
+    held_out: float = option(0.0, "Share of each client's data kept for federated evaluation.")
+
+    def __post_init__(self) -> None:
+        known("skew", self.skew, PARTITIONERS)
+        known("buffers", self.buffers, BUFFERS)
+        known("optimizer", self.optimizer, OPTIMIZERS)
+        known("weighting", self.weighting, ("uniform", "samples"))
+        known("on_empty", self.on_empty, ("repair", "skip", "error"))
+        for name in ("size", "clients", "cohort", "epochs", "batch"):
+            whole(name, getattr(self, name))
+        for name in ("seed", "evaluate_every"):
+            whole(name, getattr(self, name), least=0)
+        if self.resize is not None:
+            whole("resize", self.resize)
+        for name in ("c", "lr", "lr_decay"):
+            positive(name, getattr(self, name))
+        non_negative("weight_decay", self.weight_decay)
+        flag("pretrained", self.pretrained)
+        fraction("momentum", self.momentum, below=True)
+        fraction("held_out", self.held_out, below=True)
+        if self.cohort > self.clients:
+            raise FedhaltError(f"a cohort of {self.cohort} is larger than the federation of {self.clients} clients")
+        if (self.key is None) != (self.skew != "natural"):
+            raise FedhaltError(
+                "the natural split needs a key, and only the natural split takes one: --skew natural --key patient"
+            )
+        if self.compat is not None:
+            known("compat", self.compat, ("authors",))
+        put = object.__setattr__
+        put(self, "clip", positive("clip", self.clip) if self.clip else None)
+        default = self.model == "cnn"  # measured: faster for the small CNN, slower for ConvNeXt
+        put(self, "channels_last", default if self.channels_last is None else flag("channels_last", self.channels_last))
+        put(self, "hyperparameters", tuple(sorted((str(k), v) for k, v in dict(self.hyperparameters).items())))
+        made = methods.create(self.method, **dict(self.hyperparameters))
+        if self.optimizer != "sgd" and made.facts.sgd_only:  # type: ignore[attr-defined]
+            raise FedhaltError(
+                f"{self.method} works with sgd only: it turns updates back into gradients, not with {self.optimizer}"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "hyperparameters": dict(self.hyperparameters)}
+
+    @property
+    def id(self) -> str:
+        """Names the run: readable first, then a digest of everything."""
+        digest = hashlib.blake2b(files.to_json(self.to_json()).encode(), digest_size=8).hexdigest()
+        data = self.data.replace("\\", "/").rstrip("/").split("/")[-1].removesuffix(".npz")
+        return f"{data}-{self.method}-{self.skew}-{self.c:g}-s{self.seed}-{digest}"
+
+
+def from_json(data: Any) -> RunSpec:
+    """The spec that `to_json` described."""
+    try:
+        return RunSpec(**{**data, "hyperparameters": tuple(data["hyperparameters"].items())})
+    except (TypeError, KeyError, AttributeError) as error:
+        raise FedhaltError(f"not a run's specification: {error}") from None
+
+
+def grid(**choices: Any) -> list[RunSpec]:
+    """Every combination: `grid(method=["fedavg", "fedsam"], seed=[0, 1])`; single values stand for themselves."""
+    import itertools
+
+    lists = [value if isinstance(value, (list, range)) else [value] for value in choices.values()]
+    return [RunSpec(**dict(zip(choices, values, strict=True))) for values in itertools.product(*lists)]
