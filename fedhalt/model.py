@@ -60,7 +60,7 @@ class Model:
         ]
         parameters = [p for p in self.module.parameters() if p.requires_grad]
         self.sizes = tuple(p.numel() for p in parameters)
-        self._flat = torch.zeros(sum(self.sizes), device=device)
+        self._flat = torch.zeros(sum(self.sizes), device=device, dtype=parameters[0].dtype)
         self._gradient = torch.zeros_like(self._flat)
         for p, w, g in zip(parameters, self._flat.split(self.sizes), self._gradient.split(self.sizes), strict=True):
             p.data = self._shaped(w, p.shape).copy_(p.data)

@@ -108,10 +108,15 @@ class RunFolder:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
+            self.close()
             raise FedhaltError(f"{path} is in use by another process") from None
-        self._check_spec()
         self.memory = ClientMemory(path / "memory")
-        self.trajectory, self._last = self._open()
+        try:
+            self._check_spec()
+            self.trajectory, self._last = self._open()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         self._lock.close()

@@ -1,0 +1,213 @@
+"""The simulator: exact whatever the workers, the evaluation or the interruption; every method trains the digits."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("sklearn")
+
+from fedhalt import FedhaltError, Trajectory  # noqa: E402
+from fedhalt.judge import candidates  # noqa: E402
+from fedhalt.methods import METHODS  # noqa: E402
+from fedhalt.run import run  # noqa: E402
+from fedhalt.spec import RunSpec, from_json, grid  # noqa: E402
+
+FEDHALT = [sys.executable, "-c", "from fedhalt.cli import main; main()"]
+SMALL = {"clients": 12, "cohort": 4, "epochs": 1, "lr": 0.05, "c": 0.5}
+
+
+def record(summary, without=("seconds",)):
+    rows = Trajectory.load(os.path.join(summary["run"], "trajectory.jsonl")).rows
+    return [{key: value for key, value in row.items() if key not in without} for row in rows]
+
+
+def command(tmp_path, *args, code=0):
+    line = [*FEDHALT, "run", "--out", str(tmp_path), *map(str, args)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=300)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+OPTIONS = [part for key, value in SMALL.items() for part in (f"--{key}", value)]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_trains_the_digits(method, tmp_path):
+    settings = {"server_lr": 0.1} if method == "fedadam" else {}
+    spec = RunSpec(method=method, hyperparameters=tuple(settings.items()), **SMALL)
+    summary = run(spec, tmp_path, rounds=6, stop="never", workers=1)
+    rows = record(summary)
+    assert summary["rounds"] == 6 and summary["reason"] == "budget"
+    assert rows[-1]["val_loss"] < rows[0]["val_loss"] + 0.5 and all(row["distance"] > 0 for row in rows)
+
+
+@pytest.mark.parametrize("method", ["fedavg", "scaffold", "fedsmoo", "fedwmsam"])
+def test_neither_workers_nor_evaluation_nor_interruption_change_anything(method, tmp_path):
+    spec = RunSpec(method=method, **SMALL)
+    whole = record(run(spec, tmp_path / "whole", rounds=6, workers=1))
+    assert record(run(spec, tmp_path / "two", rounds=6, workers=2)) == whole
+    run(spec, tmp_path / "parts", rounds=2, workers=1)
+    run(spec, tmp_path / "parts", rounds=3, workers=2)
+    assert record(run(spec, tmp_path / "parts", rounds=6, workers=1)) == whole
+    blind = record(run(RunSpec(method=method, evaluate_every=0, **SMALL), tmp_path / "blind", rounds=6, workers=1))
+    assert [row["distance"] for row in blind] == [row["distance"] for row in whole]
+
+
+@pytest.mark.parametrize("method, moments", [("fedavg", 4), ("fedsmoo", 4)])
+def test_killed_at_any_moment_it_goes_on_to_the_same_numbers(method, moments, tmp_path):
+    options = ["--method", method, *OPTIONS, "--rounds", 25, "--stop", "never", "--workers", 2, "--json"]
+    whole = json.loads(command(tmp_path / "whole", *options).stdout)
+    draw = random.Random(method)
+    deaths = 0
+    for _ in range(60):
+        line = [*FEDHALT, "run", "--out", str(tmp_path / "killed"), *map(str, options)]
+        process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        if deaths < moments:
+            runs = tmp_path / "killed"
+            before = sum(file.stat().st_size for file in runs.glob("*/trajectory.jsonl"))
+            while process.poll() is None:  # it has begun its rounds: let it go on for a moment, then kill
+                if sum(file.stat().st_size for file in runs.glob("*/trajectory.jsonl")) > before + 100:
+                    break
+                time.sleep(0.002)
+            time.sleep(draw.uniform(0, 0.6))
+            if process.poll() is None:
+                os.kill(process.pid, signal.SIGKILL)
+                deaths += 1
+        out, _ = process.communicate()
+        if process.returncode == 0:
+            break
+    assert deaths == moments and process.returncode == 0
+    assert record(json.loads(out)) == record(whole)
+
+
+def test_interrupted_by_hand_it_ends_after_the_round_and_says_how_to_go_on(tmp_path):
+    line = [*FEDHALT, "run", "--out", str(tmp_path), *map(str, OPTIONS), "--rounds", "400", "--stop", "never"]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while "round 3/" not in process.stdout.readline():
+        assert process.poll() is None
+    os.kill(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "ending after this round" in err and "continues it" in out
+    (file,) = tmp_path.glob("*/trajectory.jsonl")
+    assert 3 <= len(Trajectory.load(file)) < 400
+
+
+def test_the_command_line_and_its_summary(tmp_path):
+    done = command(tmp_path, *OPTIONS, "--method", "fedprox", "--lam", 0.01, "--rounds", 80, "--threshold", 0.2,
+                   "--patience", 3, "--watch", "growth", "val-loss", "--json")  # fmt: skip
+    summary = json.loads(done.stdout)
+    assert {"run", "rounds", "stop_round", "reason", "distance", "metrics", "rules"} <= summary.keys()
+    growth, loss = summary["rules"]
+    assert growth["rule"] == "growth" and growth["threshold"] == 0.2 and growth["patience"] == 3
+    assert summary["stop_round"] == max(growth["stop_round"], loss["stop_round"]) == summary["rounds"]
+    from safetensors.torch import load_file
+
+    assert sum(v.numel() for v in load_file(growth["model"]).values()) == 61050
+    row = record(summary)[0]
+    recorded = "distance update_norm parameter_norm alignment growth lr cohort steps clip_fraction bytes_up bytes_down"
+    assert {*recorded.split(), "val_loss", "val_accuracy", "val_balanced_accuracy", "test_f1"} <= row.keys()
+    again = command(tmp_path, *OPTIONS, "--method", "fedprox", "--lam", 0.01, "--rounds", 80, "--threshold", 0.2,
+                    "--patience", 3, "--watch", "growth", "val-loss", "--json")  # fmt: skip
+    assert json.loads(again.stdout) == summary
+
+
+def test_first_all_and_never(tmp_path):
+    watch = candidates(["growth", "budget"], {"threshold": [0.5], "patience": [2], "rounds": [9]})
+    ends = {stop: run(RunSpec(**SMALL), tmp_path / stop, rounds=12, watch=watch, stop=stop)["rounds"]
+            for stop in ("first", "all", "never")}  # fmt: skip
+    assert ends["first"] < ends["all"] == 9 and ends["never"] == 12
+
+
+def test_options_in_a_file(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text('method = "fedprox"\nlam = 0.5\nclients = 12\ncohort = 4\nrounds = 2\nlr-decay = 1.0\n')
+    summary = json.loads(command(tmp_path, "--config", file, "--lam", 0.25, "--epochs", 1, "--json").stdout)
+    spec = json.loads(Path(summary["run"], "spec.json").read_text())
+    assert (spec["hyperparameters"], spec["cohort"], spec["lr_decay"]) == ({"lam": 0.25}, 4, 1.0)
+    assert from_json(spec).id in summary["run"]
+
+
+def test_a_diverged_run_is_kept_and_named(tmp_path):
+    spec = RunSpec(**{**SMALL, "lr": 1e30}, clip=None, momentum=0.0)
+    summary = run(spec, tmp_path, rounds=50)
+    assert summary["reason"] == "diverged" and summary["stop_round"] == summary["rounds"] < 50
+    assert len(record(summary)) == summary["rounds"]
+
+
+@pytest.mark.parametrize("args, words", [
+    (["--data", "bloood"], ["bloood", "blood"]),
+    (["--data", "blood", "--data-root", "/nonexistent/x"], ["bloodmnist.npz", "--data-root"]),
+    (["--data", "broken.npz"], ["broken.npz"]),
+    (["--method", "fedavgg"], ["fedavgg", "fedavg"]),
+    (["--method", "fedavg", "--lam", "1"], ["lam", "server_lr"]),
+    (["--c", "0"], ["c must", "0"]),
+    (["--c", "abc"], ["c must be a number", "abc"]),
+    (["--skew", "pathological", "--c", "1.5"], ["1.5"]),
+    (["--skew", "natural"], ["--key"]),
+    (["--clients", "5000"], ["5000 clients", "1078 samples"]),
+    (["--clients", "5", "--cohort", "9"], ["cohort of 9", "5 clients"]),
+    (["--cohort", "2.5"], ["cohort", "2.5"]),
+    (["--lr", "-1"], ["lr", "-1"]),
+    (["--model", "convnextv3_nano"], ["convnextv3_nano", "convnextv2_nano"]),
+    (["--model", "resnet18"], ["bn1", "--buffers"]),
+    (["--model", "probe:resnet18"], ["--pretrained"]),
+    (["--model", "resnet18", "--buffers", "average", "--pretrained"], ["resnet18", "--weights"]),
+    (["--watch", "val-loss", "--evaluate-every", "0"], ["val-loss", "evaluate_every"]),
+    (["--method", "scaffold", "--optimizer", "adam"], ["scaffold", "adam"]),
+    (["--config", "missing.toml"], ["missing.toml"]),
+    (["--config", "bad.toml"], ["bad.toml"]),
+    (["--config", "typo.toml"], ["clinets", "clients"]),
+    (["--stop", "some"], ["some", "first"]),
+    (["--workers", "0"], ["workers", "0"]),
+])  # fmt: skip
+def test_mistakes_end_in_one_sentence(tmp_path, monkeypatch, args, words):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")  # the hub's own retries take a minute
+    (tmp_path / "bad.toml").write_text("method = ")
+    (tmp_path / "typo.toml").write_text("clinets = 3")
+    (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 nothing")
+    error = command(tmp_path / "runs", *args, code=2).stderr
+    assert all(word in error for word in words), error
+
+
+def test_a_folder_of_another_spec_or_in_use_is_refused(tmp_path):
+    from fedhalt.store import RunFolder
+
+    spec = RunSpec(**SMALL)
+    held = RunFolder(tmp_path / spec.id, spec)
+    with pytest.raises(FedhaltError, match="in use by another process"):
+        run(spec, tmp_path, rounds=1)
+    held.close()
+    (tmp_path / spec.id / "spec.json").write_text("{}\n")
+    with pytest.raises(FedhaltError, match="another specification"):
+        run(spec, tmp_path, rounds=1)
+
+
+def test_grid_and_ids():
+    specs = grid(method=["fedavg", "fedsam"], seed=range(3), lr=0.1)
+    assert len({spec.id for spec in specs}) == 6 and all(spec.lr == 0.1 for spec in specs)
+    assert RunSpec().id == RunSpec(lr=0.001).id != RunSpec(lr=0.01).id
+
+
+def test_client_memory_beyond_the_limit_is_read_from_its_files(tmp_path, monkeypatch):
+    from fedhalt import store
+
+    spec = RunSpec(method="scaffold", **SMALL)
+    whole = record(run(spec, tmp_path / "ram", rounds=5))
+    monkeypatch.setattr(store.ClientMemory.__init__, "__defaults__", (0,))
+    assert record(run(spec, tmp_path / "disk", rounds=5)) == whole
+    versions = [file.stem.split("-") for file in (tmp_path / "disk").glob("*/memory/*")]
+    assert len(versions) == len({client for client, _ in versions}) > 4
+
+
+def test_federated_evaluation(tmp_path):
+    row = record(run(RunSpec(held_out=0.3, **SMALL), tmp_path, rounds=2))[-1]
+    assert 0 <= row["client_accuracy"] <= 1 and row["client_loss"] > 0
