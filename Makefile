@@ -5,7 +5,8 @@ VENV := .venv
 .PHONY: demo test test-slow bench picture
 
 demo: $(VENV)/.demo  ## the main job on the embedded data set, stopped by the rule
-	$(VENV)/bin/python examples/digits.py
+	$(VENV)/bin/fedhalt run --data digits --clients 20 --cohort 5 --skew dirichlet --c 0.5 --lr 0.05 \
+		--watch growth val-loss val-accuracy --out runs
 
 test: $(VENV)/.dev  ## lint, format, types, tests
 	scripts/check
@@ -15,8 +16,9 @@ test: $(VENV)/.dev  ## lint, format, types, tests
 test-slow: $(VENV)/.dev  ## the suites that take minutes
 	scripts/test -m slow
 
-bench: $(VENV)/.dev  ## the distance against torch.norm and the memory bandwidth
+bench: $(VENV)/.dev  ## the distance against the memory bandwidth; a round against a tight loop and Flower
 	$(VENV)/bin/python benchmarks/criterion.py
+	$(VENV)/bin/python benchmarks/round.py --without pfl
 
 picture: $(VENV)/.dev  ## the picture in the README, drawn from the demo's own record
 	$(VENV)/bin/python examples/digits.py --picture docs/pictures/digits.png
@@ -25,7 +27,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
-	scripts/install . scikit-learn
+	scripts/install '.[sim]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
