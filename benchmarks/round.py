@@ -267,12 +267,9 @@ if __name__ == "__main__":
     make_data()
     found = ours_and_loop(arguments.rounds)
     print(f"tight loop, one thread     {found['loop']:.2f} s a round")
-    print(
-        f"ours, one worker           {found['ours-1']:.2f} s   {found['ours-1'] / found['loop']:.2f} x the loop's time"
-    )
-    print(
-        f"ours, two workers          {found['ours-2']:.2f} s   {found['loop'] / found['ours-2']:.2f} x faster than the loop"
-    )
+    slower, faster = found["ours-1"] / found["loop"], found["loop"] / found["ours-2"]
+    print(f"ours, one worker           {found['ours-1']:.2f} s   {slower:.2f} x the loop's time")
+    print(f"ours, two workers          {found['ours-2']:.2f} s   {faster:.2f} x faster than the loop")
     for name, measured in (("flower", flower), ("pfl", pfl)):
         if name not in arguments.without:
             seconds = measured(arguments.rounds)

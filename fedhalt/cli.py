@@ -206,8 +206,9 @@ def _add_simulator() -> None:
         def absent() -> None:
             raise FedhaltError(text)
 
+        anything = {"ignore_unknown_options": True, "allow_extra_args": True}
         for name in ("run", "partition"):
-            app.command(name, help="Needs torch: pip install 'fedhalt[sim]'.")(absent)
+            app.command(name, help="Needs the extra `sim` (torch).", context_settings=anything)(absent)
         return
     app.command("run", cls=Several)(with_spec_options(run_command))
     app.command("partition")(with_spec_options(partition_command))

@@ -212,3 +212,45 @@ def test_client_memory_beyond_the_limit_is_read_from_its_files(tmp_path, monkeyp
 def test_federated_evaluation(tmp_path):
     row = record(run(RunSpec(held_out=0.3, **SMALL), tmp_path, rounds=2))[-1]
     assert 0 <= row["client_accuracy"] <= 1 and row["client_loss"] > 0
+
+
+@pytest.mark.parametrize("skew, c", [("iid", 1), ("pathological", 2), ("quantity", 0.1), ("dirichlet", 0.01),
+                                     ("dirichlet-authors", 0.1), ("pathological-authors", 2)])  # fmt: skip
+def test_every_skew_trains(skew, c, tmp_path):
+    spec = RunSpec(**{**SMALL, "skew": skew, "c": c}, weighting="samples")
+    assert run(spec, tmp_path, rounds=2)["rounds"] == 2
+
+
+def test_clients_without_data_are_never_sampled(tmp_path):
+    spec = RunSpec(clients=60, cohort=10, c=0.01, on_empty="skip", epochs=1, lr=0.05)
+    for row in record(run(spec, tmp_path, rounds=3)):
+        assert min(row["steps"]) >= 1
+    with pytest.raises(FedhaltError, match=r"cohort of 60, but only \d+ clients hold data"):
+        run(RunSpec(clients=60, cohort=60, c=0.01, on_empty="skip"), tmp_path, rounds=1)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_authors_arithmetic_runs_too(method, tmp_path):
+    spec = RunSpec(method=method, compat="authors", **{**SMALL, "skew": "quantity", "c": 0.5})
+    assert run(spec, tmp_path, rounds=2, workers=1)["rounds"] == 2
+
+
+def test_a_full_disk_loses_nothing_and_says_so(tmp_path):
+    import resource
+
+    options = [*map(str, OPTIONS), "--rounds", "5", "--stop", "never", "--json"]
+    whole = json.loads(command(tmp_path / "whole", *options).stdout)
+    line = [*FEDHALT, "run", "--out", str(tmp_path / "full"), *options]
+    full = subprocess.run(line, capture_output=True, text=True,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)))  # fmt: skip
+    assert full.returncode == 2 and "File too large" in full.stderr and "Traceback" not in full.stderr
+    assert record(json.loads(command(tmp_path / "full", *options).stdout)) == record(whole)
+
+
+def test_a_longer_budget_or_another_rule_continues_the_same_run(tmp_path):
+    spec = RunSpec(**SMALL)
+    before = record(run(spec, tmp_path, rounds=4))
+    files = sorted(os.listdir(tmp_path))
+    more = run(spec, tmp_path, rounds=7, watch=candidates(["budget"], {"rounds": [6]}))
+    assert sorted(os.listdir(tmp_path)) == files and more["rounds"] == 6 and record(more)[:4] == before
+    assert more["rules"][0]["stop_round"] == 6 and more["rules"][0]["model"]

@@ -47,10 +47,11 @@ def scalar_indexed(v: Tensor, rho: float, setting: Setting) -> Tensor:
     return torch.repeat_interleave(scaled, torch.tensor(setting.sizes, device=v.device))
 
 
+@dataclass(frozen=True)
 class ClientZero:
     """Normalises every client's update by client 0's step count, as if there were no momentum."""
 
-    setting: Setting
+    setting: Setting = field(kw_only=True)
 
     def client(self, local: Local, *args: Any, **vectors: Any) -> tuple[Vectors, Vectors]:
         half: tuple[Vectors, Vectors] = super().client(  # type: ignore[misc]
@@ -59,13 +60,14 @@ class ClientZero:
         return half
 
 
+@dataclass(frozen=True)
 class SplitProx:
     """-lam * x inside the clip, +lam * y outside it as weight decay: when the clip fires, a pull to the origin."""
 
-    lam: float
+    setting: Setting = field(kw_only=True)
 
     def client(self, local: Local, *args: Any, **vectors: Any) -> tuple[Vectors, Vectors]:
-        half: tuple[Vectors, Vectors] = super().client(Split(local, self.lam), **vectors)  # type: ignore[misc]
+        half: tuple[Vectors, Vectors] = super().client(Split(local, self.lam), **vectors)  # type: ignore
         return half
 
 
@@ -84,42 +86,42 @@ class Split:
 
 @dataclass(frozen=True)
 class ScaffoldAuthors(ClientZero, Scaffold):
-    setting: Setting = field(kw_only=True)
+    pass
 
 
 @dataclass(frozen=True)
 class FedGammaAuthors(ClientZero, FedGamma):
-    setting: Setting = field(kw_only=True)
+    pass
 
 
 @dataclass(frozen=True)
 class FedCMAuthors(ClientZero, FedCM):
-    setting: Setting = field(kw_only=True)
+    pass
 
 
 @dataclass(frozen=True)
 class MoFedSAMAuthors(ClientZero, MoFedSAM):
-    setting: Setting = field(kw_only=True)
+    pass
 
 
 @dataclass(frozen=True)
 class FedProxAuthors(SplitProx, FedProx):
-    setting: Setting = field(kw_only=True)
+    pass
 
 
 @dataclass(frozen=True)
 class FedDynAuthors(SplitProx, FedDyn):
-    setting: Setting = field(kw_only=True)
+    pass
 
 
 @dataclass(frozen=True)
 class FedSpeedAuthors(SplitProx, FedSpeed):
-    setting: Setting = field(kw_only=True)
+    pass
 
 
 @dataclass(frozen=True)
 class FedSMOOAuthors(SplitProx, FedSMOO):
-    setting: Setting = field(kw_only=True)
+    pass
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,6 @@ class FedWMSAMAuthors(ClientZero, FedWMSAM):
     """Scalars, the other sign, and a rate decay in the momentum that comes one round early."""
 
     sign: float = -1.0
-    setting: Setting = field(kw_only=True)
 
     def perturbation(self, v: Tensor) -> Tensor:
         return self.sign * scalar_indexed(v, self.rho, self.setting)
