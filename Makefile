@@ -8,10 +8,10 @@ demo: $(VENV)/.demo  ## the main job on the embedded data set, stopped by the ru
 	$(VENV)/bin/fedhalt run --data digits --clients 20 --cohort 5 --skew dirichlet --c 0.5 --lr 0.05 \
 		--watch growth val-loss val-accuracy --out runs
 
-test: $(VENV)/.dev  ## lint, format, types, tests
+test: $(VENV)/.dev $(VENV)/light  ## lint, format, types, tests
 	scripts/check
 	scripts/test
-	scripts/test-light $(PYTHON)
+	scripts/test-light
 
 test-slow: $(VENV)/.dev  ## the suites that take minutes
 	scripts/test -m slow
@@ -20,7 +20,7 @@ bench: $(VENV)/.dev  ## the distance against the memory bandwidth; a round again
 	$(VENV)/bin/python benchmarks/criterion.py
 	$(VENV)/bin/python benchmarks/round.py --without pfl
 
-picture: $(VENV)/.dev  ## the picture in the README, drawn from the demo's own record
+picture: $(VENV)/.dev  ## the picture in the README
 	$(VENV)/bin/python examples/digits.py --picture docs/pictures/digits.png
 
 $(VENV)/bin/python:
@@ -33,3 +33,9 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	scripts/install '.[dev]'
 	touch $@ $(VENV)/.demo
+
+$(VENV)/light: pyproject.toml | $(VENV)/bin/python  ## the base install without torch, for its own tests
+	rm -rf $@
+	$(PYTHON) -m venv $@
+	VENV=$@ scripts/install . pytest hypothesis
+	touch $@

@@ -61,6 +61,8 @@ def dense(leaf: Any) -> Array:
     """A numpy view of one leaf, without a copy where the framework allows it."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(leaf, torch.Tensor):
+        if leaf.layout != torch.strided or leaf.is_meta or leaf.is_quantized:
+            raise FedhaltError(f"a {leaf.layout} tensor on {leaf.device} has no plain numbers; give a dense copy of it")
         tensor = leaf.detach().cpu()
         if tensor.dtype == torch.bfloat16:
             return np.asarray(tensor.view(torch.uint16).numpy()).view(BFLOAT16)
@@ -74,7 +76,7 @@ def dense(leaf: Any) -> Array:
         return array.view(np.uint16).view(BFLOAT16)
     if array.dtype != BFLOAT16 and array.dtype.name not in ("float16", "float32", "float64"):
         array = array.astype(np.float64)
-    return array
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def copy(leaf: Any) -> Array:

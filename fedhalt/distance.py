@@ -31,7 +31,8 @@ def squared_distance(params: Any, start: Any, include: Patterns = None, exclude:
     4.0
     """
     first = leaves(start, include, exclude)
-    return sum(_squared(dense(now), dense(first[name])) for name, now in matched(params, first, include, exclude))
+    now = matched(leaves(params, include, exclude), first)
+    return sum(_squared(dense(leaf), dense(first[name])) for name, leaf in now.items())
 
 
 class Meter:
@@ -45,34 +46,37 @@ class Meter:
         self.start: dict[str, Array] = {name: copy(leaf) for name, leaf in leaves(start, include, exclude).items()}
         self.previous = self.start if any(column in MOVEMENT for column in columns) else None
 
-    def measure(self, params: Any) -> dict[str, float]:
+    def leaves(self, params: Any) -> dict[str, Any]:
+        """The chosen arrays, which must be those of the start by name and shape."""
+        return matched(leaves(params, self.include, self.exclude), self.start)
+
+    def measure(self, now: Mapping[str, Any]) -> dict[str, float]:
         """This round's columns."""
         sums = dict.fromkeys(MEASURED, 0.0)
-        for name, leaf in matched(params, self.start, self.include, self.exclude):
-            now, start = dense(leaf), self.start[name]
+        for name, leaf in now.items():
+            array, start = dense(leaf), self.start[name]
             if "distance" in self.columns:
-                sums["distance"] += _squared(now, start)
+                sums["distance"] += _squared(array, start)
             if "parameter_norm" in self.columns:
-                sums["parameter_norm"] += _squared(now, None)
+                sums["parameter_norm"] += _squared(array, None)
             if self.previous is not None:
                 before = self.previous[name]
-                sums["update_norm"] += _squared(now, before)
-                sums["alignment"] += _inner(now, before, start)
+                sums["update_norm"] += _squared(array, before)
+                sums["alignment"] += _inner(array, before, start)
         return {
             column: sums[column] if column == "alignment" else math.sqrt(sums[column])
             for column in MEASURED
             if column in self.columns
         }
 
-    def keep(self, params: Any) -> None:
+    def keep(self, now: Mapping[str, Any]) -> None:
         """Makes these parameters theta_{r-1} of the next round, if any column needs that."""
         if self.previous is not None:
-            self.previous = {name: copy(leaf) for name, leaf in leaves(params, self.include, self.exclude).items()}
+            self.previous = {name: copy(leaf) for name, leaf in now.items()}
 
 
-def matched(params: Any, start: Mapping[str, Any], include: Patterns, exclude: Patterns) -> list[tuple[str, Any]]:
-    """The leaves of `params`, which must be those of `start` by name and shape."""
-    now = leaves(params, include, exclude)
+def matched(now: dict[str, Any], start: Mapping[str, Any]) -> dict[str, Any]:
+    """`now`, once it is clear that it has the names and shapes of `start`."""
     for name in start:
         if name not in now:
             raise FedhaltError(f"{name!r} of shape {shape(start[name])} was there at the start and is missing now")
@@ -81,7 +85,7 @@ def matched(params: Any, start: Mapping[str, Any], include: Patterns, exclude: P
             raise FedhaltError(f"{name!r} of shape {shape(leaf)} was not there at the start; leave it out by exclude=")
         if shape(leaf) != shape(start[name]):
             raise FedhaltError(f"{name!r} had shape {shape(start[name])} at the start and has {shape(leaf)} now")
-    return list(now.items())
+    return now
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -90,7 +94,7 @@ def _squared(now: Array, start: Array | None) -> float:
     total = 0.0
     others: Iterable[Any] = chunks(start) if start is not None else repeat(np.float32(0))
     double = np.float64 in (now.dtype, start.dtype if start is not None else None)
-    buffer = np.empty(min(CHUNK, now.size), np.float64 if double else np.float32)  # a new one a piece costs a third
+    buffer = np.empty(min(CHUNK, now.size), np.float64 if double else np.float32)  # a new one a piece costs a quarter
     for piece, other in zip(chunks(now), others, strict=False):
         gap = np.subtract(piece, other, out=buffer if piece.size == buffer.size else buffer[: piece.size])
         part = float(np.dot(gap, gap))

@@ -84,14 +84,15 @@ def rounds(
             reply, fresh = method.client(local, **down, **kept[client])  # noqa: B023
             return {**reply, **local.shared()}, fresh, local
 
-        up = Replies(task.population)
+        weights = [task.weight(client) for client in cohort]
+        up = Replies(task.population, weighted=any(weight != 1 for weight in weights))
         fresh: dict[int, Vectors] = {}
         steps, clipped, sent = [], 0, 0
         for position, (reply, remembered, local) in enumerate(each(visit, cohort)):
             client = cohort[position]
             if remembered:
                 fresh[client] = remembered
-            up.add(position, reply, task.weight(client))
+            up.add(position, reply, weights[position])
             steps.append(local.steps)
             clipped += local.clipped
             sent += size(reply)

@@ -34,6 +34,8 @@ def write(path: Path, data: bytes, durable: bool = True) -> None:
                 file.flush()
                 os.fsync(file.fileno())
         os.replace(beside, path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     finally:
         with contextlib.suppress(FileNotFoundError):
             beside.unlink()
@@ -46,9 +48,9 @@ def to_json(value: Any) -> str:
 
 def from_json(text: str) -> Any:
     """The inverse of `to_json`; raises ValueError on anything else."""
-    special = '"NaN"' in text or 'Infinity"' in text  # looking is cheaper than a hook on every object
+    special = '"NaN"' in text or 'Infinity"' in text  # looking is cheaper than walking every object
     try:
-        return json.loads(text, object_hook=_revive if special else None)
+        return _revive(json.loads(text)) if special else json.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -66,6 +68,9 @@ def to_arrays(data: bytes, path: Path) -> dict[str, Array]:
         entries = safetensors.deserialize(data)  # type: ignore[no-untyped-call]
     except safetensors.SafetensorError as error:
         raise FedhaltError(f"{path} is not a whole safetensors file: {error}") from None
+    for name, entry in entries:
+        if entry["dtype"].startswith("F8"):
+            raise FedhaltError(f"{path}: {name!r} is an 8-bit float ({entry['dtype']}), which is not supported")
     return {
         name: np.frombuffer(entry["data"], dtype=kinds[entry["dtype"]]).reshape(entry["shape"])
         for name, entry in entries
@@ -88,5 +93,9 @@ def _plain(value: Any) -> Any:
     raise FedhaltError(f"cannot be recorded: {value!r} ({type(value).__name__}); give numbers, text or lists of them")
 
 
-def _revive(entry: dict[str, Any]) -> dict[str, Any]:
-    return {key: NON_FINITE.get(value, value) if isinstance(value, str) else value for key, value in entry.items()}
+def _revive(value: Any) -> Any:
+    if isinstance(value, str):
+        return NON_FINITE.get(value, value)
+    if isinstance(value, dict):
+        return {key: _revive(child) for key, child in value.items()}
+    return [_revive(child) for child in value] if isinstance(value, list) else value

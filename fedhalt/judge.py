@@ -43,7 +43,7 @@ def candidates(names: Sequence[str], settings: Mapping[str, Sequence[Any]]) -> l
             rule = rules.create(name, **chosen)
             shown = {key: getattr(rule, key) for key in ("threshold", "patience", "rounds") if hasattr(rule, key)}
             made.append(Candidate(name, shown, rule))
-    return made
+    return [candidate for index, candidate in enumerate(made) if candidate not in made[:index]]
 
 
 def recorded(path: Path) -> Trajectory:
@@ -65,6 +65,8 @@ def from_csv(path: Path) -> Trajectory:
         names = next(lines, None)
         if not names:
             raise FedhaltError(f"{path} is empty: a CSV file with a 'distance' column was expected")
+        if len(set(names)) < len(names):
+            raise FedhaltError(f"{path} has two columns of the same name: {', '.join(names)}")
         trajectory = Trajectory()
         for cells in lines:
             if not cells:
@@ -83,6 +85,8 @@ def from_csv(path: Path) -> Trajectory:
 def judge(file: str, trajectory: Trajectory, candidate: Candidate, column: str | None = None) -> dict[str, Any]:
     """Where this rule stops this run, as one flat object."""
     rows, first = trajectory.rows, next(iter(candidate.rule.reads), None)
+    if column and rows:
+        known(f"column of {file}", column, trajectory.columns)
     for needed in candidate.rule.reads:
         wanted = column if column and needed == first else needed
         if rows and wanted not in trajectory.columns:
@@ -123,6 +127,7 @@ def _cell(name: str, cell: str) -> Any:
     if not cell:
         return None
     try:
-        return int(cell) if name.strip() == "round" else float(cell)
+        number = float(cell)
     except ValueError:
         return cell
+    return int(number) if name.strip() == "round" and number.is_integer() else number

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -55,8 +53,7 @@ class Model:
         self._buffers = [
             buffer
             for layer in (stateful if buffers == "average" else [])
-            for buffer in self.module.get_submodule(layer).buffers()
-            if buffer.is_floating_point()
+            for buffer in running(self.module.get_submodule(layer))
         ]
         parameters = [p for p in self.module.parameters() if p.requires_grad]
         self.sizes = tuple(p.numel() for p in parameters)
@@ -82,7 +79,7 @@ class Model:
     def gradient(self, w: Tensor, images: Tensor, labels: Tensor) -> Tensor:
         """The gradient of the mean cross-entropy of this minibatch at w."""
         self.module.train()
-        if self.frozen:
+        if self.frozen or len(labels) == 1:  # one image has no variance: it is normalised by the running statistics
             for layer in statistics(self.module):
                 self.module.get_submodule(layer).eval()
         self._flat.copy_(w)
@@ -120,20 +117,23 @@ class Model:
 
 
 def statistics(module: nn.Module) -> list[str]:
-    """The layers that keep floating-point buffers: running means and variances."""
-    return [
-        name
-        for name, layer in module.named_modules()
-        if any(buffer.is_floating_point() for buffer in layer.buffers(recurse=False))
-    ]
+    """The layers that keep running statistics."""
+    return [name for name, layer in module.named_modules() if running(layer)]
 
 
-def random_layers(module: nn.Module) -> list[str]:
-    """The layers that draw random numbers in training, which no seed label reaches."""
-    return [name for name, layer in module.named_modules() if _rate(layer) > 0]
+def running(layer: nn.Module) -> list[Tensor]:
+    """A layer's own floating-point buffers that belong to its state; constants such as masks do not."""
+    constant = layer._non_persistent_buffers_set
+    own = layer.named_buffers(recurse=False)
+    return [buffer for name, buffer in own if buffer.is_floating_point() and name not in constant]
 
 
-def _rate(layer: Any) -> float:
-    if isinstance(layer, nn.modules.dropout._DropoutNd):
-        return layer.p
-    return float(getattr(layer, "drop_prob", 0.0) or 0.0)
+def without_chance(module: nn.Module) -> bool:
+    """Switches off what draws random numbers in training (dropout, stochastic depth); says whether there was any."""
+    found = False
+    for layer in module.modules():
+        for rate in ("p", "drop_prob"):
+            if isinstance(getattr(layer, rate, None), float) and "rop" in type(layer).__name__ and getattr(layer, rate):
+                setattr(layer, rate, 0.0)
+                found = True
+    return found

@@ -63,7 +63,10 @@ def pathological(labels: Indices, clients: int, rng: Rng, *, c: float) -> Parts:
         raise FedhaltError(f"c={per_client} classes per client, but there are only {len(classes)} classes")
     room = np.minimum(counts, clients)
     if room.sum() < clients * per_client:
-        raise FedhaltError(f"{clients} clients with {per_client} classes each need more samples than {len(labels)}")
+        raise FedhaltError(
+            f"{clients} clients with {per_client} distinct classes each need {clients * per_client} places; classes of "
+            f"{', '.join(map(str, counts))} samples give {room.sum()}, for a class has no more holders than samples"
+        )
     if clients * per_client < len(classes):
         warnings.warn(f"{clients} clients with {per_client} classes leave some of {len(classes)} out", stacklevel=2)
     holders = _quotas(room, clients * per_client, rng)
@@ -90,6 +93,8 @@ def quantity(labels: Indices, clients: int, rng: Rng, *, c: float) -> Parts:
 
 def natural(keys: NDArray[Any], rng: Rng) -> Parts:
     """One client per distinct key (patient, site, …), in the keys' order."""
+    if keys.ndim != 1 or (keys != keys).any():
+        raise FedhaltError("a natural key needs one value per sample, and none of them NaN")
     return [rng.permutation(np.flatnonzero(keys == key)) for key in np.unique(keys)]
 
 
@@ -104,7 +109,9 @@ def dirichlet_authors(labels: Indices, clients: int, rng: Rng, *, c: float) -> P
 
 def pathological_authors(labels: Indices, clients: int, rng: Rng, *, c: float) -> Parts:
     """The authors' c classes: drawn per client, equal sizes, exactly c only with high probability."""
-    per_client = whole("c", int(c))
+    if c != int(c) or not 1 <= c <= len(np.unique(labels)):
+        raise FedhaltError(f"c must be a whole number from 1 to the {len(np.unique(labels))} classes, not {c!r}")
+    per_client = int(c)
 
     def prior(classes: int) -> NDArray[np.float64]:
         chosen = np.zeros(classes)

@@ -21,8 +21,9 @@ class Lines:
 
     def __init__(self, console: Console, watch: Sequence[Candidate], spec: RunSpec) -> None:
         self.console, self.watch, self.spec = console, watch, spec
-        self.begin, self.first = time.monotonic(), 0
-        self.fired: set[str] = set()
+        self.begin = time.monotonic()
+        self.first: int | None = None
+        self.fired: set[int] = set()
 
     def __enter__(self) -> Lines:
         return self
@@ -32,24 +33,29 @@ class Lines:
 
     def __call__(self, progress: Progress) -> None:
         r = progress.row["round"]
-        fresh = [name for name, status in progress.statuses.items() if status.stop and name not in self.fired]
+        fresh = self.fresh(progress)
         if r <= 3 or r % 10 == 0 or fresh:
             self.console.print(self.line(progress), markup=False)
-        for name in fresh:
-            self.fired.add(name)
-            status = progress.statuses[name]
-            self.console.print(f"  {name}: stop at round {status.round} ({status.reason})", markup=False)
+        for line in fresh:
+            self.console.print(f"  {line}", markup=False)
+
+    def fresh(self, progress: Progress) -> list[str]:
+        """A line for every rule that fired just now."""
+        found = []
+        for index, (candidate, status) in enumerate(zip(self.watch, progress.statuses, strict=True)):
+            if status.stop and index not in self.fired:
+                self.fired.add(index)
+                found.append(f"{candidate}: stop at round {status.round} ({status.reason})")
+        return found
 
     def line(self, progress: Progress) -> str:
         row = progress.row
         growth = "-" if row["growth"] is None else f"{row['growth']:.5f}"
         parts = [f"round {row['round']}/{progress.rounds}", f"distance {row['distance']:.4g}", f"growth {growth}"]
-        for candidate in self.watch:
-            status = progress.statuses[str(candidate)]
+        for index, (candidate, status) in enumerate(zip(self.watch, progress.statuses, strict=True)):
             patience = candidate.settings.get("patience", candidate.settings.get("rounds"))
-            parts.append(
-                f"{candidate.name} {'fired' if str(candidate) in self.fired else f'{status.streak}/{patience}'}"
-            )
+            state = "fired" if index in self.fired else f"{status.streak}/{patience}"
+            parts.append(f"{candidate.name} {state}")
         if row.get("test_balanced_accuracy") is not None:
             parts.append(f"accuracy {row['test_accuracy']:.1%} balanced {row['test_balanced_accuracy']:.1%}")
         return "  ".join([*parts, f"{row['seconds']:.2f} s", f"budget left {self.left(progress)}"])
@@ -57,7 +63,7 @@ class Lines:
     def left(self, progress: Progress) -> str:
         """Time to the end of the budget at the pace so far; the rule usually ends it sooner."""
         r = progress.row["round"]
-        self.first = self.first or r - 1
+        self.first = r - 1 if self.first is None else self.first
         pace = (time.monotonic() - self.begin) / max(1, r - self.first)
         seconds = int(pace * (progress.rounds - r))
         return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
@@ -75,14 +81,12 @@ class Screen(Lines):
         self.live.stop()
 
     def __call__(self, progress: Progress) -> None:
-        for name, status in progress.statuses.items():
-            if status.stop and name not in self.fired:
-                self.fired.add(name)
-                self.live.console.print(f"{name}: stop at round {status.round} ({status.reason})", markup=False)
+        for line in self.fresh(progress):
+            self.live.console.print(line, markup=False)
         table = Table.grid(padding=(0, 1))
         table.add_row(self.line(progress))
-        for candidate in self.watch:
-            streak = progress.statuses[str(candidate)].streak
+        for candidate, status in zip(self.watch, progress.statuses, strict=True):
+            streak = status.streak
             patience = candidate.settings.get("patience") or candidate.settings.get("rounds") or 1
             filled = round(20 * min(1, streak / patience))
             table.add_row(f"{candidate.name:16} {'█' * filled}{'░' * (20 - filled)} {streak}/{patience}")

@@ -22,6 +22,7 @@ from .rules.growth import relative
 from .spec import RunSpec
 from .store import RunFolder
 from .task import Federation
+from .trajectory import Trajectory
 
 EVALUATED = ("val_loss", "val_accuracy")
 
@@ -30,7 +31,8 @@ class Progress(NamedTuple):
     """What a display is told after every round."""
 
     row: dict[str, Any]
-    statuses: dict[str, Status]
+    statuses: list[Status]
+    """One per watched rule."""
     rounds: int
 
 
@@ -58,20 +60,20 @@ def run(
     for candidate in watch:
         if not spec.evaluate_every and any(column in EVALUATED for column in candidate.rule.reads):
             raise FedhaltError(f"{candidate.name} reads validation scores: set evaluate_every to 1 or more")
-    folder = RunFolder(Path(out) / spec.id, spec)
-    try:
-        watcher = _Watcher(watch, stop, rounds)
-        for row in folder.trajectory.rows:
-            watcher.step(row)
-        if not watcher.ended:
-            with _workers(workers, device) as (each, place):
-                federation = Federation(spec, data_root, place)
+    path, watcher = Path(out) / spec.id, _Watcher(watch, stop, rounds)
+    with _workers(workers, device) as (each, place):
+        federation = None if path.exists() else Federation(spec, data_root, place)  # a mistake leaves no folder
+        folder = RunFolder(path, spec)
+        try:
+            watcher.replay(folder.trajectory.rows)
+            if not watcher.ended:
+                federation = federation or Federation(spec, data_root, place)
                 _train(federation, folder, watcher, each, progress, interrupted)
-        summary = _summary(folder, watch, watcher)
-        folder.write_summary(summary)
-        return summary
-    finally:
-        folder.close()
+            summary = _summary(folder, watcher)
+            folder.write_summary(summary)
+            return summary
+        finally:
+            folder.close()
 
 
 def _train(
@@ -82,6 +84,7 @@ def _train(
     progress: Callable[[Progress], None] | None,
     interrupted: Callable[[], bool],
 ) -> None:
+    folder.check_origin(federation.origin())
     resume = folder.resume()
     if resume is not None:
         to = federation.device
@@ -89,17 +92,17 @@ def _train(
         resume = (resume[0], state, shared)
     meter = Meter(federation.theta0(), MEASURED)
     if resume is not None:
-        meter.keep(resume[1]["x"])
-    begin = time.perf_counter()
+        meter.keep(meter.leaves(resume[1]["x"]))
+    begin, before = time.perf_counter(), watcher.distance
     for done in engine.rounds(federation.method(), federation, resume=resume, memory=folder.memory, each=each):
-        row = _row(federation, done, meter, each, folder.trajectory.rows[-1] if len(folder.trajectory) else None)
+        row = _row(federation, done, meter, each, before)
         row["seconds"] = round(time.perf_counter() - begin, 4)
-        begin = time.perf_counter()
-        folder.commit(done, row)
-        meter.keep(done.state["x"])
-        for candidate in watcher.step(row):
+        begin, before = time.perf_counter(), row["distance"]
+        for candidate in watcher.step(row):  # before the commit: a committed stop has its model
             tensors = federation.state_dict(done.state["x"], done.shared)
             folder.save_model(file_name(candidate), tensors, {"round": str(done.round), "rule": str(candidate)})
+        folder.commit(done, row)
+        meter.keep(meter.leaves(done.state["x"]))
         if progress is not None:
             progress(Progress(row, watcher.statuses, watcher.rounds))
         if watcher.ended or interrupted():
@@ -107,12 +110,11 @@ def _train(
 
 
 def _row(
-    federation: Federation, done: engine.Round, meter: Meter, each: Callable[..., Any], last: dict[str, Any] | None
+    federation: Federation, done: engine.Round, meter: Meter, each: Callable[..., Any], before: float | None
 ) -> dict[str, Any]:
     """Everything that is recorded of a round."""
     x, spec = done.state["x"], federation.spec
-    measured = meter.measure(x)
-    before = last["distance"] if last else None
+    measured = meter.measure(meter.leaves(x))
     growth = None if before is None else relative(abs(measured["distance"] - before), before)
     row = {
         "round": done.round,
@@ -138,21 +140,29 @@ class _Watcher:
     def __init__(self, watch: Sequence[Candidate], stop: str, rounds: int) -> None:
         self.watch, self.stop, self.rounds = watch, stop, rounds
         self.states = [candidate.rule.begin() for candidate in watch]
-        self.fired: dict[str, Status] = {}
-        self.statuses: dict[str, Status] = {}
+        self.fired: dict[int, Status] = {}
+        self.statuses: list[Status] = []
         self.round = 0
+        self.distance: float | None = None
         self.diverged = False
+
+    def replay(self, rows: list[dict[str, Any]]) -> None:
+        """Steps over a record up to the round in which this run would have ended."""
+        for row in rows:
+            if self.ended:
+                break
+            self.step(row)
 
     def step(self, row: dict[str, Any]) -> list[Candidate]:
         """The rules that fired for the first time in this round."""
-        self.round = row["round"]
+        self.round, self.distance = row["round"], row["distance"]
         self.diverged = self.diverged or not math.isfinite(row["distance"])
-        fresh = []
+        fresh, self.statuses = [], []
         for index, candidate in enumerate(self.watch):
             self.states[index], status = candidate.rule.step(self.states[index], row)
-            self.statuses[str(candidate)] = status
-            if status.stop and str(candidate) not in self.fired:
-                self.fired[str(candidate)] = status
+            self.statuses.append(status)
+            if status.stop and index not in self.fired:
+                self.fired[index] = status
                 fresh.append(candidate)
         return fresh
 
@@ -168,9 +178,10 @@ class _Watcher:
         return self.round >= self.rounds or self.stopped or self.diverged
 
 
-def _summary(folder: RunFolder, watch: Sequence[Candidate], watcher: _Watcher) -> dict[str, Any]:
-    rows = folder.trajectory.rows
-    judged = [judge(os.fspath(folder.path), folder.trajectory, candidate) for candidate in watch] if rows else []
+def _summary(folder: RunFolder, watcher: _Watcher) -> dict[str, Any]:
+    watch, record = watcher.watch, Trajectory(folder.trajectory.rows[: watcher.round])
+    rows = record.rows
+    judged = [judge(os.fspath(folder.path), record, candidate) for candidate in watch] if rows else []
     found = [
         {**{key: verdict[key] for key in ("rule", "threshold", "patience", "stop_round", "reason", "metrics")},
          "model": folder.model(file_name(candidate)) if verdict["stop_round"] else None}
@@ -200,6 +211,12 @@ def file_name(candidate: Candidate) -> str:
 def _workers(workers: int | None, device: str | None) -> Iterator[tuple[Callable[..., Any], str]]:
     """One single-thread worker per core, or the GPU if there is one."""
     place = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError) as error:
+        raise FedhaltError(
+            f"device {place!r} cannot be used here ({str(error).splitlines()[0]:.100}); try cpu"
+        ) from None
     number = whole("workers", workers) if workers is not None else (os.cpu_count() or 1 if place == "cpu" else 1)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

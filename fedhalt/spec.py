@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,19 +67,23 @@ class RunSpec:
         known("optimizer", self.optimizer, OPTIMIZERS)
         known("weighting", self.weighting, ("uniform", "samples"))
         known("on_empty", self.on_empty, ("repair", "skip", "error"))
+        put = object.__setattr__  # equal settings are stored alike, so that they have one id
+        for name in ("data", "model", "weights", "key"):
+            if not isinstance(getattr(self, name), str | None):
+                raise FedhaltError(f"{name} must be text, not {getattr(self, name)!r}")
         for name in ("size", "clients", "cohort", "epochs", "batch"):
-            whole(name, getattr(self, name))
+            put(self, name, whole(name, getattr(self, name)))
         for name in ("seed", "evaluate_every"):
-            whole(name, getattr(self, name), least=0)
+            put(self, name, whole(name, getattr(self, name), least=0))
         if self.resize is not None:
-            whole("resize", self.resize)
+            put(self, "resize", whole("resize", self.resize, least=4))
         for name in ("c", "lr", "lr_decay"):
-            positive(name, getattr(self, name))
-        non_negative("weight_decay", self.weight_decay)
+            put(self, name, positive(name, getattr(self, name)))
+        put(self, "weight_decay", non_negative("weight_decay", self.weight_decay))
+        put(self, "momentum", fraction("momentum", self.momentum, below=True))
+        put(self, "held_out", fraction("held_out", self.held_out, below=True))
         flag("pretrained", self.pretrained)
-        fraction("momentum", self.momentum, below=True)
-        fraction("held_out", self.held_out, below=True)
-        if self.cohort > self.clients:
+        if self.cohort > self.clients and self.skew != "natural":
             raise FedhaltError(f"a cohort of {self.cohort} is larger than the federation of {self.clients} clients")
         if (self.key is None) != (self.skew != "natural"):
             raise FedhaltError(
@@ -86,17 +91,15 @@ class RunSpec:
             )
         if self.compat is not None:
             known("compat", self.compat, ("authors",))
-        put = object.__setattr__
         put(self, "clip", positive("clip", self.clip) if self.clip else None)
-        # measured: faster for the small CNN, slower for ConvNeXt; the authors' scalar indexing counts in the plain order
+        # measured: faster for the small CNN, slower for ConvNeXt; their scalar indexing counts in plain order
         default = self.model == "cnn" and self.compat is None
         put(self, "channels_last", default if self.channels_last is None else flag("channels_last", self.channels_last))
-        put(self, "hyperparameters", tuple(sorted((str(k), v) for k, v in dict(self.hyperparameters).items())))
-        made = methods.create(self.method, **dict(self.hyperparameters))
-        if self.optimizer != "sgd" and made.facts.sgd_only:  # type: ignore[attr-defined]
-            raise FedhaltError(
-                f"{self.method} works with sgd only: it turns updates back into gradients, not with {self.optimizer}"
-            )
+        made: Any = methods.create(self.method, **dict(self.hyperparameters))
+        named = sorted(methods.hyperparameters(self.method))
+        put(self, "hyperparameters", tuple((name, getattr(made, name)) for name in named))
+        if self.optimizer != "sgd" and made.facts.sgd_only:
+            raise FedhaltError(f"{self.method} turns updates back into gradients: it takes sgd, not {self.optimizer!r}")
 
     def to_json(self) -> dict[str, Any]:
         return {**dataclasses.asdict(self), "hyperparameters": dict(self.hyperparameters)}
@@ -119,7 +122,5 @@ def from_json(data: Any) -> RunSpec:
 
 def grid(**choices: Any) -> list[RunSpec]:
     """Every combination: `grid(method=["fedavg", "fedsam"], seed=[0, 1])`; single values stand for themselves."""
-    import itertools
-
     lists = [value if isinstance(value, (list, range)) else [value] for value in choices.values()]
     return [RunSpec(**dict(zip(choices, values, strict=True))) for values in itertools.product(*lists)]

@@ -72,8 +72,9 @@ class EarlyStopper:
         """Measures this round's parameters and judges; further columns (`val_loss=…`) are recorded too."""
         if self._meter is None:
             raise FedhaltError("this stopper has no start: EarlyStopper(start=params, …), or observe(distance)")
-        status = self._judge({**self._meter.measure(params), **columns})
-        self._meter.keep(params)
+        now = self._meter.leaves(params)
+        status = self._judge({**self._meter.measure(now), **columns})
+        self._meter.keep(now)
         return status
 
     def observe(self, distance: float | None = None, **columns: Any) -> Status:
@@ -125,7 +126,7 @@ class EarlyStopper:
         """Goes on where `save` left off. A rule of one's own is passed again, a trajectory if it was moved."""
         folder = Path(folder)
         saved = _load_state(folder / STATE)
-        if rule is not None and rules.to_json(rule) != saved["rule"]:
+        if rule is not None and files.from_json(files.to_json(rules.to_json(rule))) != saved["rule"]:
             raise FedhaltError(f"{folder} was saved with the rule {saved['rule']}, not {rules.to_json(rule)}")
         stopper = cls(rule=rule if rule is not None else rules.from_json(saved["rule"]))
         stopper._state = saved["state"]

@@ -1,6 +1,6 @@
 """Run folders: what a killed run needs to go on to the same numbers, and what is left when it is done.
 
-    runs/ID/  spec.json  trajectory.jsonl  summary.json
+    runs/ID/  spec.json  origin.json  trajectory.jsonl  summary.json
               state-R.safetensors            the server after round R
               memory/CLIENT-R.safetensors    what a client remembers since its visit in round R
               models/RULE.safetensors        the model of a rule's stop round
@@ -125,11 +125,21 @@ class RunFolder:
         """The last committed round with the server's state and shared vectors, None before the first."""
         if self._last == 0:
             return None
+        if not self._state(self._last).exists():
+            raise FedhaltError(f"{self.path} records {self._last} rounds, but {self._state(self._last).name} is gone")
         parts: tuple[Vectors, Vectors] = ({}, {})
         for name, vector in _read(self._state(self._last)).items():
             kind, _, name = name.partition(".")
             parts[kind == "shared"][name] = vector
         return (self._last, *parts)
+
+    def check_origin(self, origin: dict[str, str]) -> None:
+        """A run goes on only from what it began with: the same data and the same initial parameters."""
+        file, text = self.path / "origin.json", files.to_json(origin) + "\n"
+        if not file.exists():
+            files.write(file, text.encode())
+        elif file.read_text(encoding="utf-8") != text:
+            raise FedhaltError(f"{self.path} began with other data or other initial weights (see its origin.json)")
 
     def commit(self, done: Round, row: dict[str, Any]) -> None:
         """Makes a finished round count."""
@@ -162,20 +172,18 @@ class RunFolder:
             raise FedhaltError(f"{self.path} belongs to a run of another specification (see its spec.json)")
 
     def _open(self) -> tuple[Trajectory, int]:
-        """The record up to the last round whose state is whole."""
+        """The record, and what killed processes left behind cleared away."""
+        for left in (*self.path.glob(".*.part"), *self.path.glob("*/.*.part")):
+            left.unlink()
         path = self.path / "trajectory.jsonl"
         if not path.exists() or b"\n" not in path.read_bytes():
             path.unlink(missing_ok=True)
             return Trajectory.create(path, spec=self.spec.to_json()), 0
         trajectory = Trajectory.resume(path)
-        states = {int(file.stem.split("-")[1]): file for file in self.path.glob("state-*.safetensors")}
-        recorded = trajectory.rows[-1]["round"] if len(trajectory) else 0
-        last = max((r for r in states if r <= recorded), default=0)
-        if last < recorded:
-            trajectory = Trajectory.resume(path, after=last)
-        for r, file in states.items():
-            if r != last:
-                file.unlink()
+        last = trajectory.rows[-1]["round"] if len(trajectory) else 0
+        for file in self.path.glob("state-*.safetensors"):
+            if file != self._state(last):
+                file.unlink()  # of a round that was never committed, or superseded
         self.memory.restore(last)
         return trajectory, last
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -56,10 +57,10 @@ class Federation:
         return methods.create(spec.method, compat=spec.compat, setting=setting, **dict(spec.hyperparameters))
 
     def theta0(self) -> Tensor:
-        return self._build().vector()
+        return self._first.vector()
 
     def shared(self) -> Vectors:
-        buffers = self._build().buffers()
+        buffers = self._first.buffers()
         return {} if buffers is None else {"buffers": buffers}
 
     def cohort(self, r: int) -> Sequence[int]:
@@ -103,7 +104,12 @@ class Federation:
 
     def state_dict(self, x: Tensor, shared: Vectors) -> dict[str, Tensor]:
         """The model under its module's own names."""
-        return self._build().state_dict(x, shared.get("buffers"))
+        return self._model().state_dict(x, shared.get("buffers"))
+
+    def origin(self) -> dict[str, str]:
+        """Digests of what the run begins with, which a spec only names."""
+        start = hashlib.blake2b(self.theta0().cpu().numpy().tobytes(), digest_size=16).hexdigest()
+        return {"data": self.data.digest(), "theta0": start}
 
     def _scores(self, x: Tensor, shared: Vectors, images: Tensor, labels: Tensor, each: Any) -> dict[str, float]:
         from torchmetrics.functional import classification as scores

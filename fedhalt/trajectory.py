@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import files
-from .check import FedhaltError, known
+from .check import FedhaltError, MissingExtra, known
 
 if TYPE_CHECKING:
     import pandas
@@ -52,7 +52,10 @@ class Trajectory:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trajectory:
-        """Reads a file; a half-written last line is dropped with a warning, anything else wrong is an error."""
+        """Reads a file; a half-written last line is dropped with a warning, anything else wrong is an error.
+
+        To append to a file, open it by `resume`.
+        """
         path = Path(path)
         lines = path.read_bytes().split(b"\n")
         last = lines.pop()  # empty, unless the last line was not finished
@@ -69,7 +72,6 @@ class Trajectory:
                 trajectory.append(row)
             except FedhaltError as error:
                 raise FedhaltError(f"{path}, line {index}: {error}") from None
-        trajectory.path = path
         return trajectory
 
     @classmethod
@@ -83,6 +85,7 @@ class Trajectory:
         whole = trajectory._head() + b"".join(_line(row) for row in trajectory._rows)
         if Path(path).read_bytes() != whole:
             files.write(Path(path), whole)
+        trajectory.path = Path(path)
         return trajectory
 
     def append(self, row: Mapping[str, Any]) -> None:
@@ -120,8 +123,6 @@ class Trajectory:
         try:
             import pandas
         except ImportError:
-            from .check import MissingExtra
-
             raise MissingExtra("to_pandas", "pandas", "report") from None
         return pandas.DataFrame(self.rows, columns=self.columns)
 
@@ -146,8 +147,10 @@ class Trajectory:
         """The row as it will be written, `round` first."""
         last = self._rows[-1]["round"] if self._rows else 0
         r = row.get("round", last + 1)
-        if (type(r) is not int and (isinstance(r, bool) or not isinstance(r, numbers.Integral))) or r <= last:
-            raise FedhaltError(f"round {r!r} after round {last}: rounds are whole numbers that only grow")
+        if type(r) is not int and (isinstance(r, bool) or not isinstance(r, numbers.Integral)):
+            raise FedhaltError(f"round {r!r}: rounds are whole numbers, counted from 1")
+        if r <= last:
+            raise FedhaltError(f"round {r} after round {last}: rounds count from 1 and only grow")
         entry = {"round": None, **row}  # in the first place
         entry["round"] = int(r)
         for name, value in entry.items():

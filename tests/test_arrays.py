@@ -117,6 +117,18 @@ def test_a_start_of_one_kind_may_be_compared_with_another():
     assert stopper.update(now).value == pytest.approx(EarlyStopper(start=start).update(now).value, rel=1e-6)
 
 
+def test_the_order_of_bytes_does_not_matter():
+    start = np.random.default_rng(0).standard_normal(1000)
+    swapped = fedhalt.squared_distance((start + 1e-9).astype(">f8"), start.astype(">f8"))
+    assert swapped == pytest.approx(fedhalt.squared_distance(start + 1e-9, start), rel=1e-12)
+
+
+def test_parameters_as_an_iterator_for_a_rule_that_keeps_the_last_ones():
+    model = Model(numbers(0))
+    stopper = EarlyStopper(start=model.parameters(), rule=fedhalt.RelativeUpdate())
+    assert [stopper.update(model.parameters()).round for _ in range(3)] == [1, 2, 3]
+
+
 def test_start_is_copied():
     model = Model(numbers(0))
     stopper = EarlyStopper(start=model.state_dict(), exclude="norm.*")
@@ -160,6 +172,8 @@ START = {"w": np.zeros((2, 3)), "b": np.zeros(2)}
     ({"w": np.zeros((2, 3)), "b": np.zeros(2, complex)}, ["'b'", "complex"]),
     ({"w": np.zeros((2, 3)), "b": np.array([None, None])}, ["'b'", "objects"]),
     ({"w": np.zeros((2, 3)), "b": np.zeros(2, int)}, ["'b'", "missing"]),
+    ({"w": np.zeros((2, 3)), "b": torch.zeros(2).to_sparse()}, ["sparse", "dense"]),
+    ({"w": np.zeros((2, 3)), "b": torch.zeros(2, device="meta")}, ["meta"]),
     (7, ["nothing to watch"]),
     ("weights.pt", ["weights.pt"]),
     ({}, ["empty"]),

@@ -117,7 +117,7 @@ def test_replies_do_not_depend_on_who_finished_first():
 
 
 def test_replies_may_be_weighted_and_must_be_complete():
-    up = Replies(4)
+    up = Replies(4, weighted=True)
     up.add(0, {"dx": torch.tensor([1.0])}, weight=3)
     up.add(2, {"dx": torch.tensor([7.0])})
     with pytest.raises(ValueError, match="wait"):

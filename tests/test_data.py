@@ -19,12 +19,12 @@ REAL = Path(os.environ.get("FEDHALT_DATA", Path(__file__).parents[2] / "shared" 
 def make(path, counts=(12, 4, 6), size=28, classes=9, colour=True, **more):
     """A file in MedMNIST's format."""
     draw = np.random.default_rng(0)
-    content = dict(more)
+    content = {}
     for split, n in zip(("train", "val", "test"), counts, strict=True):
         shape = (n, size, size, 3) if colour else (n, size, size)
         content[f"{split}_images"] = draw.integers(0, 256, shape, dtype=np.uint8)
         content[f"{split}_labels"] = (np.arange(n) % classes).reshape(-1, 1).astype(np.uint8)
-    np.savez(path, **content)
+    np.savez(path, **{**content, **more})
     return path
 
 
@@ -76,7 +76,7 @@ def test_an_image_folder(tmp_path, split):
 
 def test_natural_clients(tmp_path):
     patients = np.array(["a", "b", "b", "c"] * 3)
-    path = make(tmp_path / "x.npz", train_patient=patients)
+    path = make(tmp_path / "x.npz", train_patient=patients, train_note=np.array(3))
     spec = RunSpec(data=str(path), skew="natural", key="patient", clients=3, cohort=2)
     assert [sum(row) for row in shares(spec)] == [3, 6, 3]
     with pytest.raises(FedhaltError, match=r"'doctor'.*patient"):
@@ -88,9 +88,13 @@ def test_natural_clients(tmp_path):
     (lambda path: path.write_bytes(b"PK\x03\x04" + bytes(50)), ["x.npz"]),
     (lambda path: np.savez(path, train_images=np.zeros(3)), ["train_labels"]),
     (lambda path: np.savez(path, **{f"{s}_{k}": np.zeros((3, 3)) for s in ("train", "val", "test")
-                                    for k in ("images", "labels")}), ["bytes of shape"]),
+                                    for k in ("images", "labels")}), ["one label each"]),
+    (lambda path: make(path, val_images=np.zeros((4, 28, 28))), ["bytes of shape"]),
     (lambda path: np.savez(path, train_images=np.array([None])), ["x.npz"]),
     (lambda path: None, ["no such data file"]),
+    (lambda path: make(path, train_labels=np.full((12, 1), -1)), ["train", "whole number from 0"]),
+    (lambda path: make(path, val_labels=np.full((4, 1), "a")), ["val", "whole number from 0"]),
+    (lambda path: make(path, test_labels=np.full((6, 2), 1)), ["test", "one label each"]),
 ])  # fmt: skip
 def test_damaged_files_are_named(tmp_path, build, words):
     build(tmp_path / "x.npz")

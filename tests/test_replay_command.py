@@ -62,6 +62,11 @@ def test_every_rule_by_its_name(recorded):
     assert [result["stop_round"] for result in found][-1] == 50
 
 
+def test_rounds_as_pandas_writes_them(tmp_path):
+    (tmp_path / "p.csv").write_text("round,distance\n1.0,5\n2.0,5\n3.0,5\n")
+    assert replay(tmp_path / "p.csv", "--patience", 2)[0]["stop_round"] == 3
+
+
 def test_options_may_stand_anywhere_and_be_repeated(recorded):
     one = replay("--threshold", 0.1, 0.05, recorded, "--patience", 3)
     two = replay("--patience", 3, "--threshold", 0.1, "--threshold", 0.05, recorded)
@@ -107,6 +112,9 @@ def test_a_half_written_line_is_noted_and_the_rest_judged(recorded):
     (["empty.csv"], ["empty"]),
     (["noise.bin"], ["noise.bin"]),
     (["header.csv"], ["no round"]),
+    (["twice.csv"], ["two columns of the same name"]),
+    (["zero.csv"], ["line 2", "round 0", "count from 1"]),
+    (["run.jsonl", "--rule", "budget", "--column", "nothere"], ["nothere"]),
     (["run.jsonl", "--checkpoints"], ["not a folder"]),
     (["models", "--checkpoints"], ["no round"]),
     ([], ["Missing argument"]),
@@ -117,6 +125,8 @@ def test_mistakes_end_in_one_sentence(recorded, tmp_path, monkeypatch, args, wor
     (tmp_path / "words.csv").write_text("distance\n1.0\ntwo\n")
     (tmp_path / "header.csv").write_text("distance\n")
     (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "twice.csv").write_text("distance,distance\n1,2\n")
+    (tmp_path / "zero.csv").write_text("round,distance\n0,2\n")
     (tmp_path / "noise.bin").write_bytes(bytes(range(256)))
     (tmp_path / "models").mkdir()
     np.save(tmp_path / "models" / "0.npy", np.zeros(3))

@@ -1,6 +1,8 @@
 """A saved stopper goes on as if never interrupted, and a damaged folder is refused with a sentence."""
 
+import dataclasses
 import json
+import math
 import os
 import shutil
 import signal
@@ -102,6 +104,26 @@ def test_a_rule_of_ones_own_is_passed_again(tmp_path):
     with pytest.raises(FedhaltError, match=r"0\.25"):
         EarlyStopper.load(tmp_path, rule=Mine(0.25, 2))
     assert EarlyStopper.load(tmp_path, rule=Mine(0.5, 2)).round == 1
+
+
+def test_a_rule_with_a_window_of_numbers_survives(tmp_path):
+    @dataclasses.dataclass(frozen=True)
+    class Window:
+        sizes: tuple = (2, 3)
+        reads = ("distance",)
+
+        def begin(self):
+            return {"round": 0, "window": [math.inf]}
+
+        def step(self, state, row):
+            window = [*state["window"], row["distance"]][-3:]
+            r = state["round"] + 1
+            return {"round": r, "window": window}, fedhalt.Status(r, max(window), None, 0, False, "")
+
+    stopper = EarlyStopper(start=np.zeros(1), rule=Window())
+    stopper.update(np.ones(1))
+    stopper.save(tmp_path)
+    assert EarlyStopper.load(tmp_path, rule=Window()).update(np.ones(1)).value == math.inf
 
 
 @pytest.fixture(scope="module")

@@ -132,7 +132,7 @@ def test_options_in_a_file(tmp_path):
     file.write_text('method = "fedprox"\nlam = 0.5\nclients = 12\ncohort = 4\nrounds = 2\nlr-decay = 1.0\n')
     summary = json.loads(command(tmp_path, "--config", file, "--lam", 0.25, "--epochs", 1, "--json").stdout)
     spec = json.loads(Path(summary["run"], "spec.json").read_text())
-    assert (spec["hyperparameters"], spec["cohort"], spec["lr_decay"]) == ({"lam": 0.25}, 4, 1.0)
+    assert (spec["hyperparameters"], spec["cohort"], spec["lr_decay"]) == ({"lam": 0.25, "server_lr": 1.0}, 4, 1.0)
     assert from_json(spec).id in summary["run"]
 
 
@@ -168,15 +168,23 @@ def test_a_diverged_run_is_kept_and_named(tmp_path):
     (["--config", "typo.toml"], ["clinets", "clients"]),
     (["--stop", "some"], ["some", "first"]),
     (["--workers", "0"], ["workers", "0"]),
+    (["--device", "tpu9"], ["tpu9", "cpu"]),
+    (["--skew", "pathological-authors", "--c", "11"], ["11", "10 classes"]),
+    (["--resize", "2"], ["resize", "2"]),
+    (["--config", "types.toml"], ["out must be text", "3"]),
 ])  # fmt: skip
 def test_mistakes_end_in_one_sentence(tmp_path, monkeypatch, args, words):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")  # the hub's own retries take a minute
     (tmp_path / "bad.toml").write_text("method = ")
+    (tmp_path / "types.toml").write_text("out = 3")
     (tmp_path / "typo.toml").write_text("clinets = 3")
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 nothing")
-    error = command(tmp_path / "runs", *args, code=2).stderr
-    assert all(word in error for word in words), error
+    args = args if "types.toml" not in args else [*args[:1], tmp_path / "types.toml"]
+    done = subprocess.run([*FEDHALT, "run", *map(str, args)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert all(word in done.stderr for word in words), done.stderr
+    assert not (tmp_path / "runs").exists()  # a mistake leaves nothing behind
 
 
 def test_a_folder_of_another_spec_or_in_use_is_refused(tmp_path):
@@ -254,3 +262,51 @@ def test_a_longer_budget_or_another_rule_continues_the_same_run(tmp_path):
     more = run(spec, tmp_path, rounds=7, watch=candidates(["budget"], {"rounds": [6]}))
     assert sorted(os.listdir(tmp_path)) == files and more["rounds"] == 6 and record(more)[:4] == before
     assert more["rules"][0]["stop_round"] == 6 and more["rules"][0]["model"]
+
+
+def test_a_record_that_went_on_is_judged_up_to_its_stop(tmp_path):
+    spec, watch = RunSpec(**SMALL), candidates(["growth", "growth"], {"threshold": [0.9], "patience": [2]})
+    fresh = run(spec, tmp_path / "fresh", rounds=12, watch=watch)
+    run(spec, tmp_path / "long", rounds=12, stop="never")
+    later = run(spec, tmp_path / "long", rounds=12, watch=watch)
+    same = ("rounds", "stop_round", "reason", "distance")
+    assert len(watch) == 1 and [later[key] for key in same] == [fresh[key] for key in same] and fresh["rounds"] < 12
+    assert run(spec, tmp_path / "long", rounds=2)["rounds"] == 2
+
+
+def test_a_stop_that_was_recorded_has_its_model(tmp_path, monkeypatch):
+    from fedhalt.store import RunFolder
+
+    spec = RunSpec(**SMALL)
+    watch = candidates(["budget"], {"rounds": [3]})
+    commit = RunFolder.commit
+    monkeypatch.setattr(
+        RunFolder, "commit", lambda self, done, row: _die() if done.round == 3 else commit(self, done, row)
+    )
+    with pytest.raises(KeyboardInterrupt):
+        run(spec, tmp_path, rounds=5, watch=watch)
+    monkeypatch.undo()
+    assert run(spec, tmp_path, rounds=5, watch=watch)["rules"][0]["model"]
+
+
+def test_a_run_does_not_go_on_with_other_data_or_without_its_state(tmp_path):
+    from test_data import make
+
+    data = make(tmp_path / "x.npz", counts=(60, 5, 5), classes=3)
+    spec = RunSpec(data=str(data), clients=4, cohort=2, epochs=1, skew="iid")
+    run(spec, tmp_path / "runs", rounds=2)
+    make(data, counts=(80, 5, 5), classes=3)
+    with pytest.raises(FedhaltError, match="other data"):
+        run(spec, tmp_path / "runs", rounds=3)
+    make(data, counts=(60, 5, 5), classes=3)
+    (folder,) = (tmp_path / "runs").iterdir()
+    (folder / ".state-9.safetensors.1.part").touch()
+    next(folder.glob("state-*")).unlink()
+    with pytest.raises(FedhaltError, match=r"records 2 rounds, but state-2\.safetensors is gone"):
+        run(spec, tmp_path / "runs", rounds=3)
+    assert run(spec, tmp_path / "runs", rounds=2)["rounds"] == 2 and not list(folder.glob(".*.part"))
+
+
+def test_equal_settings_have_one_id():
+    assert RunSpec(c=1).id == RunSpec(c=1.0).id
+    assert RunSpec(method="fedprox").id == RunSpec(method="fedprox", hyperparameters=(("lam", 1e-3),)).id

@@ -161,3 +161,13 @@ except OSError:
     run = [sys.executable, "-c", f"import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN){script}"]
     out = subprocess.run([*run, tmp_path / "t.jsonl"], capture_output=True, text=True, check=True).stdout
     assert 5 < int(out) == len(Trajectory.load(tmp_path / "t.jsonl"))
+
+
+def test_a_loaded_trajectory_never_writes(tmp_path):
+    path = tmp_path / "t.jsonl"
+    record(path, 3)
+    path.write_bytes(path.read_bytes()[:-5])
+    before = path.read_bytes()
+    with pytest.warns(UserWarning, match="half-written"):
+        Trajectory.load(path).append({"distance": 1.0})
+    assert path.read_bytes() == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -65,9 +66,11 @@ def next_round(state: State, row: Row) -> int:
     recorded = row.get("round")
     if recorded is None:
         return last + 1
-    if isinstance(recorded, bool) or not isinstance(recorded, int) or recorded <= last:
-        raise FedhaltError(f"round {recorded!r} after round {last}: rounds are whole numbers that only grow")
-    return recorded
+    if type(recorded) is not int and (isinstance(recorded, bool) or not isinstance(recorded, numbers.Integral)):
+        raise FedhaltError(f"round {recorded!r}: rounds are whole numbers, counted from 1")
+    if recorded <= last:
+        raise FedhaltError(f"round {recorded} after round {last}: rounds count from 1 and only grow")
+    return int(recorded)
 
 
 def number(row: Row, column: str, r: int) -> float:

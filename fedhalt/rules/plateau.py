@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ..check import FedhaltError, known, positive, whole
+from ..check import FedhaltError, flag, known, positive, whole
 from .base import Row, State, Status, next_round, number
 
 HIGHER_IS_BETTER = {"val_loss": False, "val_accuracy": True}
@@ -33,7 +33,9 @@ class Plateau:
         object.__setattr__(self, "threshold", positive("threshold", self.threshold))
         object.__setattr__(self, "patience", whole("patience", self.patience))
         known("acc_unit", self.acc_unit, ("percent", "fraction"))
-        if self.higher_is_better is None:
+        if self.higher_is_better is not None:
+            flag("higher_is_better", self.higher_is_better)
+        else:
             if self.column not in HIGHER_IS_BETTER:
                 raise FedhaltError(f"say whether a larger {self.column!r} is better: higher_is_better=True or False")
             object.__setattr__(self, "higher_is_better", HIGHER_IS_BETTER[self.column])
