@@ -11,10 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
+from .check import FedhaltError, MissingExtra, known, whole
+
+try:
+    import torch
+except ImportError:
+    raise MissingExtra("fedhalt.run", "torch", "sim") from None
 
 from . import engine
-from .check import FedhaltError, known, whole
 from .distance import MEASURED, Meter
 from .judge import Candidate, candidates, judge, metrics
 from .rules import Status

@@ -11,11 +11,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import torch
+from .check import FedhaltError, MissingExtra, fraction, non_negative, positive, whole
+
+try:
+    import torch
+except ImportError:
+    raise MissingExtra("fedhalt.toy", "torch", "sim") from None
+
 from torch import Tensor
 
 from . import engine
-from .check import FedhaltError, fraction, non_negative, positive, whole
 from .engine import Round
 from .local import Local, Optimizer
 from .methods import Method

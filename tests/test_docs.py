@@ -15,7 +15,7 @@ def blocks(page):
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
 def test_python_blocks_run(page, tmp_path, monkeypatch):
-    if any("methods" in block for block in blocks(page)):
+    if any("methods" in block or "fedhalt.run" in block for block in blocks(page)):
         pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "docs"}

@@ -110,7 +110,8 @@ def test_the_printed_table():
     assert next(e for e in listed if e["method"] == "fedsmoo")["up"] == 2
 
 
-def test_without_torch_the_error_names_the_extra():
-    code = "import sys; sys.modules['torch'] = None; import fedhalt.methods"
+@pytest.mark.parametrize("module", ["methods", "toy", "run", "spec"])
+def test_without_torch_the_error_names_the_extra(module):
+    code = f"import sys; sys.modules['torch'] = None; import fedhalt.{module}"
     error = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr
     assert "pip install 'fedhalt[sim]'" in error

@@ -280,9 +280,13 @@ def test_a_stop_that_was_recorded_has_its_model(tmp_path, monkeypatch):
     spec = RunSpec(**SMALL)
     watch = candidates(["budget"], {"rounds": [3]})
     commit = RunFolder.commit
-    monkeypatch.setattr(
-        RunFolder, "commit", lambda self, done, row: _die() if done.round == 3 else commit(self, done, row)
-    )
+
+    def killed(self, done, row):
+        if done.round == 3:
+            raise KeyboardInterrupt
+        commit(self, done, row)
+
+    monkeypatch.setattr(RunFolder, "commit", killed)
     with pytest.raises(KeyboardInterrupt):
         run(spec, tmp_path, rounds=5, watch=watch)
     monkeypatch.undo()
