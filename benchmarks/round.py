@@ -4,13 +4,15 @@ Work: 100 clients of 120 images (28 x 28 x 3, random), 10 a round, 5 epochs, bat
 decay, clipping; training only. The loop and ours are interleaved round by round and compared as ratios of medians; the
 frameworks run after one another on the same model, data and schedule, with their start-up left out.
 
-    python benchmarks/round.py [--rounds 8] [--without flower pfl]      pfl: pip install --no-deps pfl multiprocess dill
+    python benchmarks/round.py [--rounds 8] [--without flower pfl]      pfl: pip install pfl
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -30,6 +32,7 @@ from fedhalt.spec import RunSpec
 from fedhalt.task import Federation
 
 CLIENTS, EACH, COHORT, EPOCHS, BATCH, LR = 100, 120, 10, 5, 256, 0.01
+IMPORT = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import round as bench"
 DATA = Path(tempfile.gettempdir()) / "fedhalt-benchmark.npz"
 
 
@@ -85,6 +88,8 @@ def ours_and_loop(rounds: int) -> dict[str, float]:
     federation = Federation(spec())
     works = {"loop": tight_loop()}
     with ThreadPoolExecutor(2) as pool:
+        pair = [tight_loop(), tight_loop()]
+        works["both"] = lambda: list(pool.map(lambda work: work(), pair))
         for workers, each in ((1, map), (2, pool.map)):
             generator = engine.rounds(federation.method(), federation, each=each)
             works[f"ours-{workers}"] = lambda generator=generator: next(generator)
@@ -96,16 +101,6 @@ def ours_and_loop(rounds: int) -> dict[str, float]:
                 if r:  # the first warms up
                     times[name].append(time.perf_counter() - begin)
     return {name: statistics.median(values) for name, values in times.items()}
-
-
-def flower(rounds: int) -> float:
-    """Seconds a round of Flower's simulation, from the end of the first round on."""
-    code = f"""
-import sys, time; sys.path.insert(0, {str(Path(__file__).parent)!r})
-import round as bench
-bench.run_flower({rounds})
-"""
-    return _seconds(code)
 
 
 def run_flower(rounds: int) -> None:
@@ -167,15 +162,6 @@ def resident():
     return _RESIDENT
 
 
-def pfl(rounds: int) -> float:
-    code = f"""
-import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
-import round as bench
-bench.run_pfl({rounds})
-"""
-    return _seconds(code)
-
-
 def run_pfl(rounds: int) -> None:
     from pfl.aggregate.simulate import SimulatedBackend
     from pfl.algorithm.base import NNAlgorithmParams
@@ -184,7 +170,7 @@ def run_pfl(rounds: int) -> None:
     from pfl.data import FederatedDataset
     from pfl.data.dataset import Dataset
     from pfl.hyperparam import NNEvalHyperParams, NNTrainHyperParams
-    from pfl.metrics import Weighted
+    from pfl.metrics import Metrics, Weighted
     from pfl.model.pytorch import PyTorchModel
 
     torch.set_num_threads(1)
@@ -195,7 +181,7 @@ def run_pfl(rounds: int) -> None:
             return torch.nn.functional.cross_entropy(self(x), y)
 
         def metrics(self, x, y, eval=True):
-            return {"loss": Weighted(float(self.loss(x, y)), 1)}
+            return {"loss": Weighted(self.loss(x, y).item(), 1)}
 
     net = Net(3, 8).to(memory_format=torch.channels_last)
     model = PyTorchModel(
@@ -215,7 +201,7 @@ def run_pfl(rounds: int) -> None:
     class Clock(TrainingProcessCallback):
         def after_central_iteration(self, aggregate_metrics, model, *, central_iteration):
             ends.append(time.perf_counter())
-            return False, aggregate_metrics
+            return False, Metrics()
 
     params = NNAlgorithmParams(
         central_num_iterations=rounds + 2, evaluation_frequency=10**6, train_cohort_size=COHORT, val_cohort_size=0
@@ -234,21 +220,22 @@ def run_pfl(rounds: int) -> None:
     print(f"seconds {statistics.median(np.diff(ends)[1:])}", flush=True)
 
 
-def memory(clients: int, method: str) -> float:
+def run_ours(rounds: int) -> None:
+    torch.set_num_threads(1)
+    federation = Federation(spec())
+    with ThreadPoolExecutor(2) as pool:
+        for _ in itertools.islice(engine.rounds(federation.method(), federation, each=pool.map), rounds):
+            pass
+    print("seconds 0")
+
+
+def run_memory(clients: int, method: str) -> None:
     """Peak resident memory, in MB, of three rounds with that many clients; the data are the same 12,000 images."""
-    code = f"""
-import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
-import itertools, resource
-import round as bench
-from fedhalt import engine
-from fedhalt.task import Federation
-import torch; torch.set_num_threads(1)
-federation = Federation(bench.spec(clients={clients}, method={method!r}))
-for _ in itertools.islice(engine.rounds(federation.method(), federation), 3):
-    pass
-print("seconds", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-"""
-    return _seconds(code)
+    torch.set_num_threads(1)
+    federation = Federation(spec(clients=clients, method=method))
+    for _ in itertools.islice(engine.rounds(federation.method(), federation), 3):
+        pass
+    print("seconds", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 def _seconds(code: str) -> float:
@@ -266,14 +253,30 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     make_data()
     found = ours_and_loop(arguments.rounds)
+    cores, slower, faster = (
+        2 * found["loop"] / found["both"],
+        found["ours-1"] / found["loop"],
+        found["loop"] / found["ours-2"],
+    )
     print(f"tight loop, one thread     {found['loop']:.2f} s a round")
-    slower, faster = found["ours-1"] / found["loop"], found["loop"] / found["ours-2"]
+    print(f"two such loops at once     {found['both']:.2f} s   {cores:.2f} x is what two cores give here")
     print(f"ours, one worker           {found['ours-1']:.2f} s   {slower:.2f} x the loop's time")
     print(f"ours, two workers          {found['ours-2']:.2f} s   {faster:.2f} x faster than the loop")
-    for name, measured in (("flower", flower), ("pfl", pfl)):
+    begin = time.perf_counter()
+    _seconds(f"{IMPORT}\nbench.run_ours({arguments.rounds + 1})")
+    whole = time.perf_counter() - begin
+    for name in ("flower", "pfl"):
         if name not in arguments.without:
-            seconds = measured(arguments.rounds)
-            print(f"{name:26} {seconds:.2f} s   ours with two workers is {seconds / found['ours-2']:.2f} x faster")
+            begin = time.perf_counter()
+            seconds = _seconds(f"{IMPORT}\nbench.run_{name}({arguments.rounds})")
+            total = time.perf_counter() - begin
+            print(
+                f"{name:26} {seconds:.2f} s   ours with two workers is {seconds / found['ours-2']:.2f} x faster;",
+                end=" ",
+            )
+            print(
+                f"with start-up {total:.0f} s for {arguments.rounds + 1} rounds, ours {whole:.0f} s: {total / whole:.2f} x"
+            )
     for method in ("fedavg", "scaffold"):
-        few, many = memory(100, method), memory(10_000, method)
+        few, many = (_seconds(f"{IMPORT}\nbench.run_memory({n}, {method!r})") for n in (100, 10_000))
         print(f"peak memory, {method:13} {few:.0f} MB with 100 clients, {many:.0f} MB with 10,000")
