@@ -270,13 +270,9 @@ if __name__ == "__main__":
             begin = time.perf_counter()
             seconds = _seconds(f"{IMPORT}\nbench.run_{name}({arguments.rounds})")
             total = time.perf_counter() - begin
-            print(
-                f"{name:26} {seconds:.2f} s   ours with two workers is {seconds / found['ours-2']:.2f} x faster;",
-                end=" ",
-            )
-            print(
-                f"with start-up {total:.0f} s for {arguments.rounds + 1} rounds, ours {whole:.0f} s: {total / whole:.2f} x"
-            )
+            steady, ratio, n = seconds / found["ours-2"], total / whole, arguments.rounds + 1
+            print(f"{name:26} {seconds:.2f} s   ours with two workers is {steady:.2f} x faster;", end=" ")
+            print(f"with start-up {total:.0f} s for {n} rounds, ours {whole:.0f} s: {ratio:.2f} x")
     for method in ("fedavg", "scaffold"):
         few, many = (_seconds(f"{IMPORT}\nbench.run_memory({n}, {method!r})") for n in (100, 10_000))
         print(f"peak memory, {method:13} {few:.0f} MB with 100 clients, {many:.0f} MB with 10,000")
