@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -106,16 +107,21 @@ class Checkpoints:
     def follow(self, interval: float) -> Iterator[dict[str, Any]]:
         """Rows as the files come, for ever. A file that cannot be read yet is waited for."""
         stuck: tuple[Path, int] | None = None
+        told: Path | None = None
         while True:
             waiting = self.waiting()
             for path in waiting:
                 try:
                     row = self.take(path)
-                except (FedhaltError, FileNotFoundError):
+                except (FedhaltError, FileNotFoundError) as error:
                     # still being written, unless it stopped growing and the next one is there already
                     size = path.stat().st_size if path.exists() else -1
-                    if stuck == (path, size) and path != waiting[-1]:
-                        raise
+                    if stuck == (path, size):
+                        if path != waiting[-1]:
+                            raise
+                        if path != told:
+                            warnings.warn(f"waiting for a whole {path.name}: {error}", stacklevel=2)
+                            told = path
                     stuck = (path, size)
                     break
                 if row is not None:

@@ -37,7 +37,8 @@ class Several(typer.core.TyperCommand):
         current = ""
         for index, arg in enumerate(args):
             if arg.startswith("--") or (arg.startswith("-") and not _is_number(arg)):
-                current = arg if arg in repeated else ""
+                name = arg.partition("=")[0]
+                current = name if name in repeated else ""
             elif current and args[index - 1] != current:
                 if _is_number(arg) or arg in rules.RULES:
                     spread.append(current)

@@ -76,12 +76,14 @@ def rounds(
         cohort = task.cohort(r)
         down = {name: state[name] for name in method.down}
         kept = {client: memory[client] if client in memory else method.client_init(down["x"]) for client in cohort}
+        place = down["x"].device  # a memory read back from its file is on the CPU
 
         def visit(client: int) -> tuple[Vectors, Vectors, Local]:
             local = task.visit(client, r, shared)  # noqa: B023 - used up before the round ends
             if facts is not None and facts.sgd_only:
                 local.require_linear(facts.title)
-            reply, fresh = method.client(local, **down, **kept[client])  # noqa: B023
+            mine = {name: vector.to(place) for name, vector in kept[client].items()}  # noqa: B023
+            reply, fresh = method.client(local, **down, **mine)  # noqa: B023
             return {**reply, **local.shared()}, fresh, local
 
         weights = [task.weight(client) for client in cohort]

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 import fedhalt
 
 
@@ -22,3 +24,12 @@ def test_without_torch_the_simulator_says_what_to_install():
     code = "import sys; sys.modules['torch'] = None; from fedhalt.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "run", "--lr", "3", "x"], capture_output=True, text=True)
     assert done.returncode == 2 and "pip install 'fedhalt[sim]'" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_parts_with_torch_are_there_when_asked_for():
+    pytest.importorskip("torch")
+    code = "import fedhalt, sys; print('torch' in sys.modules); print(fedhalt.toy.__name__, fedhalt.methods.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\nfedhalt.toy fedhalt.methods\n"
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = fedhalt.nothing

@@ -70,7 +70,8 @@ def test_rounds_as_pandas_writes_them(tmp_path):
 def test_options_may_stand_anywhere_and_be_repeated(recorded):
     one = replay("--threshold", 0.1, 0.05, recorded, "--patience", 3)
     two = replay("--patience", 3, "--threshold", 0.1, "--threshold", 0.05, recorded)
-    assert one == two and len(one) == 2
+    three = replay("--threshold=0.1", 0.05, recorded, "--patience=3")
+    assert one == two == three and len(one) == 2
 
 
 def test_the_table_says_never_and_shows_the_metrics(recorded):
