@@ -70,6 +70,16 @@ def flag(name: str, value: object) -> bool:
     return value
 
 
+def parsed(text: str) -> int | float | None:
+    """The number that a text is, or None."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return None
+
+
 def known(kind: str, name: object, names: Iterable[str]) -> str:
     """`name` if it is one of `names`; otherwise an error with the nearest match and the list."""
     names = list(names)

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from . import __version__, files, rules
-from .check import FedhaltError, MissingExtra, positive
+from .check import FedhaltError, MissingExtra, parsed, positive
 from .checkpoints import Checkpoints
 from .judge import Candidate, candidates, judge, metrics, recorded
 from .trajectory import Trajectory
@@ -36,11 +36,11 @@ class Several(typer.core.TyperCommand):
         spread: list[str] = []
         current = ""
         for index, arg in enumerate(args):
-            if arg.startswith("--") or (arg.startswith("-") and not _is_number(arg)):
+            if arg.startswith("--") or (arg.startswith("-") and parsed(arg) is None):
                 name = arg.partition("=")[0]
                 current = name if name in repeated else ""
             elif current and args[index - 1] != current:
-                if _is_number(arg) or arg in rules.RULES:
+                if parsed(arg) is not None or arg in rules.RULES:
                     spread.append(current)
                 else:
                     current = ""
@@ -182,20 +182,10 @@ def _text(value: float | None) -> str:
 
 def _number(name: str, text: str) -> int | float:
     """A number as typed; the rules say which numbers they take."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    raise FedhaltError(f"{name} must be a number, not {text!r}")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    number = parsed(text)
+    if number is None:
+        raise FedhaltError(f"{name} must be a number, not {text!r}")
+    return number
 
 
 def _add_simulator() -> None:

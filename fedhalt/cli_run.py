@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from . import files
-from .check import FedhaltError, known, whole
+from .check import FedhaltError, known, parsed, whole
 from .judge import candidates
 from .methods import METHODS, hyperparameters
 from .progress import Lines, Screen, closing, partition_table
@@ -66,7 +66,7 @@ def run_command(
     threshold: Annotated[str | None, typer.Option(help="Threshold of the watched rules. Default: 0.01.")] = None,
     patience: Annotated[str | None, typer.Option(help="Patience of the watched rules. Default: 10.")] = None,
     stop: Annotated[
-        str | None, typer.Option(help="End when all watched rules fired, the first, or never [all].")
+        str | None, typer.Option(help="End when all rules fired, the first, or never. Default: all.")
     ] = None,
     workers: Annotated[str | None, typer.Option(help="Single-thread workers. Default: one per core.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda. Default: cuda if there is one.")] = None,
@@ -85,7 +85,7 @@ def run_command(
     spec, around = _settings(config, given, {name: value for name, value in typed.items() if value is not None})
     rules: dict[str, list[Any]] = {}
     for name in ("threshold", "patience"):
-        rules[name] = [_value(name, around[name])] if name in around else []
+        rules[name] = [_value(around[name])] if name in around else []
     names = around.get("watch", ["growth"])
     asked = candidates(names if isinstance(names, list) else [names], rules)
     stopping = _after_this_round()
@@ -144,7 +144,7 @@ def _settings(config: Path | None, given: dict[str, Any], around: dict[str, Any]
             raise FedhaltError(f"{name} must be text, not {merged[name]!r}")
     method = merged.get("method", "fedavg")
     known("method", method, METHODS)
-    chosen = {name: _value(name, merged.pop(name)) for name in HYPERPARAMETERS if name in merged}
+    chosen = {name: _value(merged.pop(name)) for name in HYPERPARAMETERS if name in merged}
     for name in chosen:
         known(f"hyperparameter of {method!r}", name, hyperparameters(method))
     fields = {name: _typed(FIELDS[name], merged.pop(name)) for name in FIELDS if name in merged}
@@ -163,24 +163,20 @@ def _typed(field: dataclasses.Field[Any], value: Any) -> Any:
     """A field's value from the text that was typed; RunSpec checks it."""
     if not isinstance(value, str) or str(field.type).startswith("str"):
         return value
-    number = _value(field.name, value)
+    number = _value(value)
     if isinstance(number, str):
         raise FedhaltError(f"{field.name} must be a number, not {value!r}")
     return number
 
 
-def _value(name: str, text: Any) -> Any:
+def _value(text: Any) -> Any:
     """A number if it is one, else the text itself."""
-    for kind in (int, float):
-        try:
-            return kind(text) if isinstance(text, str) else text
-        except ValueError:
-            pass
-    return text
+    number = parsed(text) if isinstance(text, str) else None
+    return text if number is None else number
 
 
 def _whole(name: str, text: Any) -> int:
-    return whole(name, _value(name, text))
+    return whole(name, _value(text))
 
 
 def _after_this_round() -> Callable[[], bool]:
