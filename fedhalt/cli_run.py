@@ -65,9 +65,7 @@ def run_command(
     watch: Annotated[list[str] | None, typer.Option(help="Rules to watch. Default: growth.")] = None,
     threshold: Annotated[str | None, typer.Option(help="Threshold of the watched rules. Default: 0.01.")] = None,
     patience: Annotated[str | None, typer.Option(help="Patience of the watched rules. Default: 10.")] = None,
-    stop: Annotated[
-        str | None, typer.Option(help="End when all rules fired, the first, or never. Default: all.")
-    ] = None,
+    stop: Annotated[str | None, typer.Option(help="End when all rules fired, first or never. Default: all.")] = None,
     workers: Annotated[str | None, typer.Option(help="Single-thread workers. Default: one per core.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda. Default: cuda if there is one.")] = None,
     out: Annotated[str | None, typer.Option(help="Folder of run folders. Default: runs.")] = None,
