@@ -86,5 +86,5 @@ def known(kind: str, name: object, names: Iterable[str]) -> str:
     if isinstance(name, str) and name in names:
         return name
     near = difflib.get_close_matches(str(name).lower(), names, n=1)
-    hint = f", did you mean {near[0]!r}" if near else ""
-    raise FedhaltError(f"unknown {kind} {name!r}{hint}? known: {', '.join(names)}")
+    hint = f", did you mean {near[0]!r}?" if near else ";"
+    raise FedhaltError(f"{name!r} is no {kind}{hint} known: {', '.join(names) or 'none'}")

@@ -19,8 +19,11 @@ from .distance import Meter
 SUFFIXES = (".safetensors", ".npz", ".npy", ".pt", ".pth")
 
 
-def read(path: Path) -> dict[str, Any]:
-    """The arrays of one saved model; nothing in it is ever executed."""
+def read(path: Path, chosen: bool = True) -> dict[str, Any]:
+    """The arrays of one saved model; nothing in it is ever executed.
+
+    A file with several groups of arrays (a model and its optimiser) is refused unless some were chosen.
+    """
     if path.suffix not in SUFFIXES:
         raise FedhaltError(f"{path}: unknown kind of model file; known: {', '.join(SUFFIXES)}")
     if path.suffix == ".safetensors":
@@ -38,10 +41,21 @@ def read(path: Path) -> dict[str, Any]:
                 content = np.load(file, allow_pickle=False)
             else:
                 content = torch.load(file, map_location="cpu", weights_only=True)
-            return {name: leaf for name, leaf in named(content) if hasattr(leaf, "dtype")}
+            arrays = {name: leaf for name, leaf in named(content) if hasattr(leaf, "dtype")}
+            groups = [key for key, part in content.items() if _holds_arrays(part)] if isinstance(content, dict) else []
         except Exception as error:  # a damaged file makes these parsers raise almost anything
-            reason = str(error).strip().split("\n")[0] or type(error).__name__
+            reason = str(error).strip().split("\n")[0].split("In PyTorch")[0] or type(error).__name__
+            if "eights only load failed" in reason:
+                reason = "it holds more than tensors; save model.state_dict() instead"
             raise FedhaltError(f"{path} cannot be read as a model of plain arrays: {reason:.200}") from None
+    if len(groups) > 1 and not chosen:
+        found = ", ".join(map(str, groups))
+        raise FedhaltError(f"{path} holds several groups of arrays ({found}); choose, e.g. --include '{groups[0]}.*'")
+    return arrays
+
+
+def _holds_arrays(part: Any) -> bool:
+    return isinstance(part, (dict, list, tuple)) and any(hasattr(leaf, "dtype") for _, leaf in named(part))
 
 
 def listed(folder: Path) -> list[Path]:
@@ -69,6 +83,7 @@ class Checkpoints:
             raise FedhaltError(f"{folder} is not a folder of saved models")
         self.folder, self.columns, self.start = folder, columns, start
         self.include, self.exclude = include, exclude
+        self._chosen = include is not None or exclude is not None
         self._meter: Meter | None = None
         self._seen: dict[Path, None] = {}  # in the order they were read
         if start is not None:
@@ -94,7 +109,7 @@ class Checkpoints:
             self._begin(path)
             self._seen[path] = None
             return None
-        params = read(path)
+        params = read(path, self._chosen)
         try:
             now = self._meter.leaves(params)
             row = self._meter.measure(now)
@@ -130,7 +145,7 @@ class Checkpoints:
 
     def _begin(self, path: Path) -> None:
         try:
-            self._meter = Meter(read(path), self.columns, self.include, self.exclude)
+            self._meter = Meter(read(path, self._chosen), self.columns, self.include, self.exclude)
         except FedhaltError as error:
             raise FedhaltError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from None
 

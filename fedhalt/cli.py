@@ -161,13 +161,12 @@ def _show(results: list[dict[str, Any]]) -> None:
         table.add_column(title, justify="left" if title in ("file", "rule", "reason") else "right", overflow="fold")
     for result in results:
         stop = result["stop_round"]
-        patience = result["patience"] if result["patience"] is not None else result.get("budget")
         table.add_row(
             result["file"],
-            result["rule"],
+            f"{result['rule']} {result['budget']}" if "budget" in result else result["rule"],
             _text(result["threshold"]),
-            _text(patience),
-            "never" if stop is None else str(stop),
+            _text(result["patience"]),
+            "never" if stop is None else f"{stop} {result.get('checkpoint', '')}".strip(),
             str(result["rounds"]),
             f"{result['used']:.1%}",
             result["reason"] or "-",

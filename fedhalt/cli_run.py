@@ -84,7 +84,10 @@ def run_command(
     rules: dict[str, list[Any]] = {}
     for name in ("threshold", "patience"):
         rules[name] = [_value(around[name])] if name in around else []
+    budget = _whole("rounds", around.get("rounds", 500))
     names = around.get("watch", ["growth"])
+    if "budget" in names:
+        rules["rounds"] = [budget]
     asked = candidates(names if isinstance(names, list) else [names], rules)
     stopping = _after_this_round()
     console = Console(stderr=as_json, highlight=False, width=None if sys.stdout.isatty() else 160)
@@ -92,11 +95,10 @@ def run_command(
     options: dict[str, Any] = {name: around[name] for name in ("stop", "device", "data_root") if name in around}
     if "workers" in around:
         options["workers"] = _whole("workers", around["workers"])
-    budget = _whole("rounds", around.get("rounds", 500))
+    out_folder = Path(around.get("out", "runs"))
+    _say_what_is_there(console, out_folder / spec.id)
     with view(console, asked, spec) as shown:
-        summary = run(
-            spec, around.get("out", "runs"), rounds=budget, watch=asked, progress=shown, interrupted=stopping, **options
-        )
+        summary = run(spec, out_folder, rounds=budget, watch=asked, progress=shown, interrupted=stopping, **options)
     if as_json:
         typer.echo(files.to_json(summary))
     else:
@@ -114,6 +116,7 @@ def partition_command(
     given: dict[str, Any],
 ) -> None:
     """Show who would hold what: a table and a picture of classes by client."""
+    given = {"cohort": "1", **given}  # nobody is sampled here
     spec, around = _settings(config, given, {} if data_root is None else {"data_root": data_root})
     counts = shares(spec, around.get("data_root"))
     if as_json:
@@ -124,6 +127,16 @@ def partition_command(
         from .pictures import classes_by_client
 
         classes_by_client(counts, f"{spec.data}, {spec.skew} c={spec.c:g}, seed {spec.seed}", picture)
+
+
+def _say_what_is_there(console: Console, folder: Path) -> None:
+    """A run that is there already looks like magic unless one says so."""
+    record = folder / "trajectory.jsonl"
+    if record.exists():
+        number = max(0, record.read_bytes().count(b"\n") - 1)
+        console.print(
+            f"{folder} holds {number} rounds already; only what is missing is trained", markup=False, soft_wrap=True
+        )
 
 
 def _settings(config: Path | None, given: dict[str, Any], around: dict[str, Any]) -> tuple[RunSpec, dict[str, Any]]:
@@ -144,7 +157,7 @@ def _settings(config: Path | None, given: dict[str, Any], around: dict[str, Any]
     known("method", method, METHODS)
     chosen = {name: _value(merged.pop(name)) for name in HYPERPARAMETERS if name in merged}
     for name in chosen:
-        known(f"hyperparameter of {method!r}", name, hyperparameters(method))
+        known(f"hyperparameter of {method}", name, hyperparameters(method))
     fields = {name: _typed(FIELDS[name], merged.pop(name)) for name in FIELDS if name in merged}
     return RunSpec(**fields, hyperparameters=tuple(chosen.items())), merged
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
+from .check import FedhaltError
 from .local import Local
 from .methods.base import Facts, Method
 from .replies import Replies
@@ -74,6 +75,9 @@ def rounds(
     while True:
         r += 1
         cohort = task.cohort(r)
+        missing = [name for name in method.down if name not in state]
+        if missing:
+            raise FedhaltError(f"the method sends {missing[0]!r} down, but its state has only {', '.join(state)}")
         down = {name: state[name] for name in method.down}
         kept = {client: memory[client] if client in memory else method.client_init(down["x"]) for client in cohort}
         place = down["x"].device  # a memory read back from its file is on the CPU

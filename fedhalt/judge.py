@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import rules
+from . import checkpoints, rules
 from .check import FedhaltError, known
 from .rules import Rule, Status
 from .trajectory import Trajectory
@@ -48,8 +48,13 @@ def candidates(names: Sequence[str], settings: Mapping[str, Sequence[Any]]) -> l
 
 def recorded(path: Path) -> Trajectory:
     """A recorded run: a trajectory, a folder that holds one, or a CSV file."""
+    if path.suffix in checkpoints.SUFFIXES:
+        raise FedhaltError(f"{path} is a saved model; give the folder of all of them with --checkpoints")
     if path.is_dir():
         if not (path / "trajectory.jsonl").exists():
+            inside = sorted(path.glob("*/trajectory.jsonl"))
+            if inside:
+                raise FedhaltError(f"{path} holds {len(inside)} run folders: give them, {path}/*")
             raise FedhaltError(f"{path} holds no trajectory.jsonl; for a folder of saved models add --checkpoints")
         path = path / "trajectory.jsonl"
     with open(path, "rb") as file:
@@ -109,6 +114,7 @@ def judge(file: str, trajectory: Trajectory, candidate: Candidate, column: str |
         "reason": stop.reason if stop else "",
         "metrics": metrics(trajectory.rows[index]) if stop else {},
         **({"budget": candidate.settings["rounds"]} if "rounds" in candidate.settings else {}),
+        **({"checkpoint": rows[index]["checkpoint"]} if stop and "checkpoint" in rows[index] else {}),
     }
 
 

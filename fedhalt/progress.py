@@ -23,7 +23,6 @@ class Lines:
         self.console, self.watch, self.spec = console, watch, spec
         self.begin = time.monotonic()
         self.first: int | None = None
-        self.fired: set[int] = set()
 
     def __enter__(self) -> Lines:
         return self
@@ -40,13 +39,12 @@ class Lines:
             self.console.print(f"  {line}", markup=False)
 
     def fresh(self, progress: Progress) -> list[str]:
-        """A line for every rule that fired just now."""
-        found = []
-        for index, (candidate, status) in enumerate(zip(self.watch, progress.statuses, strict=True)):
-            if status.stop and index not in self.fired:
-                self.fired.add(index)
-                found.append(f"{candidate}: stop at round {status.round} ({status.reason})")
-        return found
+        """A line for every rule that fired in this round."""
+        return [
+            f"{self.watch[index]}: stop at round {status.round} ({status.reason})"
+            for index, status in progress.fired.items()
+            if status.round == progress.row["round"]
+        ]
 
     def line(self, progress: Progress) -> str:
         row = progress.row
@@ -54,7 +52,7 @@ class Lines:
         parts = [f"round {row['round']}/{progress.rounds}", f"distance {row['distance']:.4g}", f"growth {growth}"]
         for index, (candidate, status) in enumerate(zip(self.watch, progress.statuses, strict=True)):
             patience = candidate.settings.get("patience", candidate.settings.get("rounds"))
-            state = "fired" if index in self.fired else f"{status.streak}/{patience}"
+            state = "fired" if index in progress.fired else f"{status.streak}/{patience}"
             parts.append(f"{candidate.name} {state}")
         if row.get("test_balanced_accuracy") is not None:
             parts.append(f"accuracy {row['test_accuracy']:.1%} balanced {row['test_balanced_accuracy']:.1%}")
@@ -110,7 +108,7 @@ def closing(console: Console, summary: dict[str, Any]) -> None:
             str(rule["stop_round"] or "not yet"),
             rule["reason"] or "-",
             *("-" if score is None else f"{score:.1%}" for score in scores),
-            "-" if rule["model"] is None else rule["model"].rpartition("/")[2],
+            rule["model"].rpartition("/")[2] if rule["model"] else "not kept" if rule["stop_round"] else "-",
         )
     console.print(table, markup=False)
     console.print(f"files: {summary['run']}", markup=False, soft_wrap=True)

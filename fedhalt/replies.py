@@ -46,6 +46,8 @@ class Replies:
         return self._whole(self._sums, name) / self.population
 
     def _whole(self, sums: Vectors, name: str) -> Tensor:
-        if self._waiting or name not in sums:
+        if name not in sums and not self._waiting:
+            raise FedhaltError(f"no reply has {name!r}; the replies have {', '.join(sums) or 'nothing'}")
+        if self._waiting:
             raise FedhaltError(f"{name!r}: {self.count} replies are in, {len(self._waiting)} wait for one before them")
         return sums[name]

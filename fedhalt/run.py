@@ -37,6 +37,8 @@ class Progress(NamedTuple):
     row: dict[str, Any]
     statuses: list[Status]
     """One per watched rule."""
+    fired: dict[int, Status]
+    """The rules, by position, that have fired so far, with the verdict of their stop round."""
     rounds: int
 
 
@@ -108,7 +110,7 @@ def _train(
         folder.commit(done, row)
         meter.keep(meter.leaves(done.state["x"]))
         if progress is not None:
-            progress(Progress(row, watcher.statuses, watcher.rounds))
+            progress(Progress(row, watcher.statuses, watcher.fired, watcher.rounds))
         if watcher.ended or interrupted():
             return
 

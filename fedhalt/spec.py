@@ -79,6 +79,8 @@ class RunSpec:
             put(self, "resize", whole("resize", self.resize, least=4))
         for name in ("c", "lr", "lr_decay"):
             put(self, name, positive(name, getattr(self, name)))
+        if self.skew in ("iid", "natural"):
+            put(self, "c", 1.0)  # has no meaning there, and must not make another id
         put(self, "weight_decay", non_negative("weight_decay", self.weight_decay))
         put(self, "momentum", fraction("momentum", self.momentum, below=True))
         put(self, "held_out", fraction("held_out", self.held_out, below=True))

@@ -12,6 +12,7 @@ from .arrays import Array, Patterns
 from .check import FedhaltError
 from .distance import MEASURED, Meter
 from .rules import GrowthRate, Rule, Status
+from .rules.combine import is_rule
 from .trajectory import Trajectory
 
 STATE = "stopper.json"
@@ -55,6 +56,8 @@ class EarlyStopper:
         given = {name: value for name, value in settings.items() if value is not None}
         if rule is not None and given:
             raise FedhaltError(f"give {', '.join(given)} to the rule itself, or leave rule={rule!r} out")
+        if rule is not None and not is_rule(rule):
+            raise FedhaltError(f"rule must be a rule such as GrowthRate(0.01, 10), not {rule!r}")
         self.rule: Rule = rule if rule is not None else GrowthRate(**given)  # type: ignore[arg-type]
         self._meter = Meter(start, _columns(self.rule), include, exclude) if start is not None else None
         self._start_file: str | None = None

@@ -195,6 +195,8 @@ def test_changed_parameters_are_refused_with_key_and_shapes(now, words):
     (lambda: EarlyStopper(start=START, threshold=0), ["threshold", "0"]),
     (lambda: EarlyStopper(start=START, threshold=0.1, rule=fedhalt.Budget(3)), ["threshold", "rule"]),
     (lambda: EarlyStopper().update(START), ["no start"]),
+    (lambda: EarlyStopper(start=START, rule="growth"), ["rule", "'growth'"]),
+    (lambda: EarlyStopper(start=START, rule=fedhalt.GrowthRate), ["rule", "GrowthRate"]),
     (lambda: EarlyStopper().observe(), ["distance"]),
     (lambda: EarlyStopper().observe(-1.0), ["-1.0"]),
     (lambda: EarlyStopper(rule=fedhalt.RelativeUpdate()).observe(1.0), ["update_norm"]),

@@ -117,6 +117,10 @@ def test_replies_do_not_depend_on_who_finished_first():
 
 
 def test_replies_may_be_weighted_and_must_be_complete():
+    up = Replies(4)
+    up.add(0, {"dy": torch.tensor([1.0])})
+    with pytest.raises(ValueError, match="no reply has 'dx'; the replies have dy"):
+        up.mean("dx")
     up = Replies(4, weighted=True)
     up.add(0, {"dx": torch.tensor([1.0])}, weight=3)
     up.add(2, {"dx": torch.tensor([7.0])})

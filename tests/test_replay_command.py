@@ -108,6 +108,8 @@ def test_a_half_written_line_is_noted_and_the_rest_judged(recorded):
     (["run.jsonl", "--follow"], ["--follow", "--checkpoints"]),
     (["missing.jsonl"], ["missing.jsonl", "No such file"]),
     (["."], ["--checkpoints"]),
+    (["models/0.npy"], ["saved model", "--checkpoints"]),
+    (["runs"], ["1 run folders", "runs/*"]),
     (["bad.csv"], ["bad.csv", "line 3"]),
     (["words.csv"], ["words.csv", "round 2", "'two'"]),
     (["empty.csv"], ["empty"]),
@@ -130,6 +132,7 @@ def test_mistakes_end_in_one_sentence(recorded, tmp_path, monkeypatch, args, wor
     (tmp_path / "zero.csv").write_text("round,distance\n0,2\n")
     (tmp_path / "noise.bin").write_bytes(bytes(range(256)))
     (tmp_path / "models").mkdir()
+    Trajectory.create(tmp_path / "runs" / "a" / "trajectory.jsonl")
     np.save(tmp_path / "models" / "0.npy", np.zeros(3))
     error = run("replay", *args, code=2)
     assert all(word in error for word in words), error
@@ -153,6 +156,23 @@ def save_models(folder, kind, count=30):
         else:
             tensors = {name: torch.tensor(array) for name, array in params.items()}
             torch.save({"model": tensors, "epoch": r, "rates": [0.1]}, path)
+
+
+def test_a_model_and_its_optimiser_are_not_measured_together(tmp_path):
+    torch = pytest.importorskip("torch")
+    (tmp_path / "m").mkdir()
+    for r in range(3):
+        groups = {
+            "model": {"w": torch.full((4,), float(r))},
+            "opt": {"state": {0: {"exp_avg": torch.full((4,), 9.0 * r)}}},
+        }
+        torch.save(groups, tmp_path / "m" / f"{r}.pt")
+    error = run("replay", tmp_path / "m", "--checkpoints", code=2)
+    assert "several groups of arrays (model, opt)" in error and "--include 'model.*'" in error
+    args = ["--checkpoints", "--include", "model.*", "--rule", "budget", "--rounds", 2]
+    (found,) = replay(tmp_path / "m", *args)
+    assert found["metrics"]["distance"] == 4.0 and found["checkpoint"] == "2.pt"
+    assert "2 2.pt" in run("replay", tmp_path / "m", *args) and "budget 2" in run("replay", tmp_path / "m", *args)
 
 
 @pytest.mark.parametrize("kind", ["npz", "npy", "safetensors", "pt", "pth"])

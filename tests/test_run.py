@@ -264,6 +264,15 @@ def test_a_longer_budget_or_another_rule_continues_the_same_run(tmp_path):
     assert more["rules"][0]["stop_round"] == 6 and more["rules"][0]["model"]
 
 
+def test_going_on_after_a_stop_does_not_announce_it_again(tmp_path):
+    options = [*OPTIONS, "--threshold", 0.9, "--patience", 2, "--stop", "never", "--watch", "growth", "budget"]
+    first = command(tmp_path, *options, "--rounds", 6).stdout
+    again = command(tmp_path, *options, "--rounds", 8).stdout
+    assert first.count("patience=2: stop at round") == 1 and again.count("patience=2: stop at round") == 0
+    assert "holds 6 rounds already" in again and "growth fired" in again
+    assert "budget rounds=8: stop at round 8" in again
+
+
 def test_a_record_that_went_on_is_judged_up_to_its_stop(tmp_path):
     spec, watch = RunSpec(**SMALL), candidates(["growth", "growth"], {"threshold": [0.9], "patience": [2]})
     fresh = run(spec, tmp_path / "fresh", rounds=12, watch=watch)
@@ -312,5 +321,6 @@ def test_a_run_does_not_go_on_with_other_data_or_without_its_state(tmp_path):
 
 
 def test_equal_settings_have_one_id():
+    assert RunSpec(skew="iid", c=3).id == RunSpec(skew="iid").id
     assert RunSpec(c=1).id == RunSpec(c=1.0).id
     assert RunSpec(method="fedprox").id == RunSpec(method="fedprox", hyperparameters=(("lam", 1e-3),)).id

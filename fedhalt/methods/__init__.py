@@ -74,7 +74,7 @@ def create(name: str, *, compat: str | None = None, setting: Setting | None = No
     """
     cls = METHODS[known("method", name, METHODS)]
     for hyperparameter in settings:
-        known(f"hyperparameter of {name!r}", hyperparameter, hyperparameters(name))
+        known(f"hyperparameter of {name}", hyperparameter, hyperparameters(name))
     if compat is None:
         return cls(**settings)
     known("compat", compat, ("authors",))

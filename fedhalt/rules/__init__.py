@@ -59,7 +59,7 @@ def create(name: str, **settings: Any) -> Rule:
     """The rule of that name: `create("growth", threshold=0.005)`."""
     make = RULES[known("rule", name, RULES)]
     for setting in settings:
-        known(f"setting of the rule {name!r}", setting, accepts(name))
+        known(f"setting of the rule {name}", setting, accepts(name))
     return make(**settings)
 
 

@@ -10,6 +10,11 @@ from ..check import FedhaltError, whole
 from .base import Row, Rule, State, Status, next_round
 
 
+def is_rule(value: object) -> bool:
+    """Whether it is a rule: made, not a class or a name."""
+    return callable(getattr(value, "step", None)) and not isinstance(value, type)
+
+
 @dataclass(frozen=True)
 class Budget:
     """A fixed number of rounds: what federated learning does today (the paper's R = 500)."""
@@ -40,7 +45,7 @@ class Combination(ABC):
         if not rules:
             raise FedhaltError(f"{name} needs at least one rule: {name}(GrowthRate(), Budget(500))")
         for rule in rules:
-            if not callable(getattr(rule, "step", None)) or isinstance(rule, type):
+            if not is_rule(rule):
                 raise FedhaltError(f"{name} takes rules one by one, {name}(GrowthRate(), Budget(500)), not {rule!r}")
         object.__setattr__(self, "rules", rules)
 
