@@ -1,5 +1,5 @@
 """FedWMSAM: Li et al., "FedWMSAM: Fast and Flat Federated Learning via Weighted Momentum and Sharpness-Aware
-Minimization", 2025.
+Minimization", NeurIPS 2025.
 
     client:  m_i = m + alpha / (1 - alpha) * (c - c_i)
              step k = 0, 1, …:  v = x + k * m_i - y;   e = sign * rho * v / ||v||
