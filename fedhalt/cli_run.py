@@ -97,7 +97,7 @@ def run_command(
         options["workers"] = _whole("workers", around["workers"])
     out_folder = Path(around.get("out", "runs"))
     _say_what_is_there(console, out_folder / spec.id)
-    with view(console, asked, spec) as shown:
+    with view(console, asked) as shown:
         summary = run(spec, out_folder, rounds=budget, watch=asked, progress=shown, interrupted=stopping, **options)
     if as_json:
         typer.echo(files.to_json(summary))

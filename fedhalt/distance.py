@@ -94,7 +94,7 @@ def _squared(now: Array, start: Array | None) -> float:
     total = 0.0
     others: Iterable[Any] = chunks(start) if start is not None else repeat(np.float32(0))
     double = np.float64 in (now.dtype, start.dtype if start is not None else None)
-    buffer = np.empty(min(CHUNK, now.size), np.float64 if double else np.float32)  # a new one a piece costs a quarter
+    buffer = np.empty(min(CHUNK, now.size), np.float64 if double else np.float32)  # reused: a new one a piece is slower
     for piece, other in zip(chunks(now), others, strict=False):
         gap = np.subtract(piece, other, out=buffer if piece.size == buffer.size else buffer[: piece.size])
         part = float(np.dot(gap, gap))

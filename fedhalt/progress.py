@@ -19,8 +19,8 @@ from .spec import RunSpec
 class Lines:
     """One line now and then, for logs: the first rounds, every tenth, and whenever a rule fires."""
 
-    def __init__(self, console: Console, watch: Sequence[Candidate], spec: RunSpec) -> None:
-        self.console, self.watch, self.spec = console, watch, spec
+    def __init__(self, console: Console, watch: Sequence[Candidate]) -> None:
+        self.console, self.watch = console, watch
         self.begin = time.monotonic()
         self.first: int | None = None
 

@@ -62,9 +62,11 @@ def test_neither_workers_nor_evaluation_nor_interruption_change_anything(method,
     assert [row["distance"] for row in blind] == [row["distance"] for row in whole]
 
 
-@pytest.mark.parametrize("method, moments", [("fedavg", 4), ("fedsmoo", 4)])
+@pytest.mark.parametrize("method, moments", [
+    ("fedavg", 4), ("fedsmoo", 4), pytest.param("scaffold", 15, marks=pytest.mark.slow),
+])  # fmt: skip
 def test_killed_at_any_moment_it_goes_on_to_the_same_numbers(method, moments, tmp_path):
-    options = ["--method", method, *OPTIONS, "--rounds", 40, "--stop", "never", "--workers", 2, "--json"]
+    options = ["--method", method, *OPTIONS, "--rounds", 10 * moments, "--stop", "never", "--workers", 2, "--json"]
     whole = json.loads(command(tmp_path / "whole", *options).stdout)
     draw = random.Random(method)
     deaths = 0
