@@ -71,7 +71,6 @@ def rounds(
     """
     r, state, shared = resume or (0, method.server_init(task.theta0()), task.shared())
     memory = {} if memory is None else memory
-    facts: Facts | None = getattr(method, "facts", None)
     while True:
         r += 1
         cohort = task.cohort(r)
@@ -84,11 +83,8 @@ def rounds(
 
         def visit(client: int) -> tuple[Vectors, Vectors, Local]:
             local = task.visit(client, r, shared)  # noqa: B023 - used up before the round ends
-            if facts is not None and facts.sgd_only:
-                local.require_linear(facts.title)
             mine = {name: vector.to(place) for name, vector in kept[client].items()}  # noqa: B023
-            reply, fresh = method.client(local, **down, **mine)  # noqa: B023
-            return {**reply, **local.shared()}, fresh, local
+            return *client_half(method, local, down, mine), local  # noqa: B023
 
         weights = [task.weight(client) for client in cohort]
         up = Replies(task.population, weighted=any(weight != 1 for weight in weights))
@@ -106,6 +102,15 @@ def rounds(
         shared = {name: up.mean(name) for name in shared}
         memory.update(fresh)
         yield Round(r, state, memory, shared, cohort, steps, clipped, len(cohort) * (size(down) + size(shared)), sent)
+
+
+def client_half(method: Method, local: Local, down: Vectors, memory: Vectors) -> tuple[Vectors, Vectors]:
+    """One visit: the reply, shared vectors included, and what the client remembers from now on."""
+    facts: Facts | None = getattr(method, "facts", None)
+    if facts is not None and facts.sgd_only:
+        local.require_linear(facts.title)
+    reply, fresh = method.client(local, **down, **memory)
+    return {**reply, **local.shared()}, fresh
 
 
 def size(vectors: Vectors) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import safetensors
@@ -39,6 +40,17 @@ def write(path: Path, data: bytes, durable: bool = True) -> None:
     finally:
         with contextlib.suppress(FileNotFoundError):
             beside.unlink()
+
+
+def lock(folder: Path) -> IO[str]:
+    """Holds the folder for this process until the returned file is closed or the process ends."""
+    file = open(folder / ".lock", "w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise FedhaltError(f"{folder} is in use by another process") from None
+    return file
 
 
 def to_json(value: Any) -> str:

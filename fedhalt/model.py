@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -55,7 +57,10 @@ class Model:
             for layer in (stateful if buffers == "average" else [])
             for buffer in running(self.module.get_submodule(layer))
         ]
-        parameters = [p for p in self.module.parameters() if p.requires_grad]
+        trained = {name: p for name, p in self.module.named_parameters() if p.requires_grad}
+        parameters = list(trained.values())
+        self.names = tuple(trained)
+        self.shapes = tuple(p.shape for p in parameters)
         self.sizes = tuple(p.numel() for p in parameters)
         self._flat = torch.zeros(sum(self.sizes), device=device, dtype=parameters[0].dtype)
         self._gradient = torch.zeros_like(self._flat)
@@ -78,13 +83,21 @@ class Model:
 
     def gradient(self, w: Tensor, images: Tensor, labels: Tensor) -> Tensor:
         """The gradient of the mean cross-entropy of this minibatch at w."""
+
+        def loss(module: nn.Module) -> Tensor:
+            return F.cross_entropy(module(self._ready(images)), labels)
+
+        return self.gradient_of(w, loss, single=len(labels) == 1)
+
+    def gradient_of(self, w: Tensor, loss: Callable[[nn.Module], Tensor], single: bool = False) -> Tensor:
+        """The gradient of any loss of the module at w; `single` says that it is of one sample."""
         self.module.train()
-        if self.frozen or len(labels) == 1:  # one image has no variance: it is normalised by the running statistics
+        if self.frozen or single:  # one image has no variance: it is normalised by the running statistics
             for layer in statistics(self.module):
                 self.module.get_submodule(layer).eval()
         self._flat.copy_(w)
         self._gradient.zero_()
-        F.cross_entropy(self.module(self._ready(images)), labels).backward()
+        loss(self.module).backward()
         return self._gradient.clone()
 
     @torch.no_grad()
@@ -95,6 +108,21 @@ class Model:
 
     def load(self, w: Tensor) -> None:
         self._flat.copy_(w)
+
+    def ordered(self, vector: Tensor) -> Tensor:
+        """A vector in the order of the module's own names and shapes, in the order of this model's vector."""
+        if not self.channels_last or vector.numel() != self._flat.numel():
+            return vector
+        parts = zip(vector.split(self.sizes), self.shapes, strict=True)
+        moved = [part.view(s).permute(0, 2, 3, 1).reshape(-1) if len(s) == 4 else part for part, s in parts]
+        return torch.cat(moved)
+
+    def plain(self, vector: Tensor) -> Tensor:
+        """The inverse of `ordered`."""
+        if not self.channels_last or vector.numel() != self._flat.numel():
+            return vector
+        parts = zip(vector.split(self.sizes), self.shapes, strict=True)
+        return torch.cat([self._shaped(part, s).reshape(-1) for part, s in parts])
 
     def state_dict(self, w: Tensor, buffers: Tensor | None = None) -> dict[str, Tensor]:
         """The module's own names and shapes at w, for saving."""

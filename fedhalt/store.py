@@ -11,7 +11,6 @@ round, and what it supersedes is deleted after. Nothing is changed in place: a k
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
@@ -104,12 +103,7 @@ class RunFolder:
     def __init__(self, path: Path, spec: RunSpec) -> None:
         self.path, self.spec = path, spec
         path.mkdir(parents=True, exist_ok=True)
-        self._lock = open(path / ".lock", "w")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self.close()
-            raise FedhaltError(f"{path} is in use by another process") from None
+        self._lock = files.lock(path)
         self.memory = ClientMemory(path / "memory")
         try:
             self._check_spec()

@@ -56,6 +56,11 @@ class Federation:
         setting = Setting(local_iteration=steps, sizes=self._first.sizes, lr_decay=spec.lr_decay)
         return methods.create(spec.method, compat=spec.compat, setting=setting, **dict(spec.hyperparameters))
 
+    @property
+    def model(self) -> Model:
+        """The model at theta_0, for its names, shapes and order."""
+        return self._first
+
     def theta0(self) -> Tensor:
         return self._first.vector()
 
@@ -67,8 +72,11 @@ class Federation:
         chosen = rng(self.spec.seed, "cohort", r).choice(len(self.eligible), self.spec.cohort, replace=False)
         return [self.eligible[index] for index in chosen]
 
+    def samples(self, client: int) -> int:
+        return len(self.parts[client])
+
     def weight(self, client: int) -> float:
-        return float(len(self.parts[client])) if self.spec.weighting == "samples" else 1.0
+        return float(self.samples(client)) if self.spec.weighting == "samples" else 1.0
 
     def rate(self, r: int) -> float:
         return self.spec.lr * self.spec.lr_decay ** (r - 1)

@@ -1,0 +1,42 @@
+"""Flower: early stopping for any strategy in one line, and fedhalt's methods in a real federation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...check import FedhaltError, MissingExtra
+
+OLDEST, NEWEST = "1.22", "1.41"
+"""The releases of flwr this works with; both are tested (`make test-flower`)."""
+
+try:
+    from flwr.serverapp import strategy as _strategies  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name == "flwr":
+        raise MissingExtra("fedhalt.integrations.flower", "flwr", "flower") from None
+    from importlib.metadata import version
+
+    raise FedhaltError(
+        f"flwr {version('flwr')} is not supported: fedhalt works with flwr {OLDEST} to {NEWEST}"
+    ) from error
+
+from .stopping import EarlyStopping, attach  # noqa: E402
+
+if TYPE_CHECKING:
+    from .client import ModuleTask, client_app
+    from .method import FedMethod
+
+__all__ = ["NEWEST", "OLDEST", "EarlyStopping", "FedMethod", "ModuleTask", "attach", "client_app"]
+
+
+def __getattr__(name: str) -> Any:
+    """The methods need torch, which the stopper does not: they are imported when they are asked for."""
+    if name == "FedMethod":
+        from .method import FedMethod
+
+        return FedMethod
+    if name in ("ModuleTask", "client_app"):
+        from . import client
+
+        return getattr(client, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
