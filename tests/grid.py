@@ -59,17 +59,17 @@ class InProcessGrid(Grid):
     push_messages = pull_messages = create_message
 
 
-def start_arrays():
+def start_arrays(counter=True):
     """A small model: weights, a running statistic and a step counter."""
-    draw = np.random.default_rng(0)
-    return ArrayRecord(
-        {
-            "layer.weight": Array(draw.normal(size=(4, 3)).astype(np.float32)),
-            "layer.bias": Array(np.zeros(3, np.float32)),
-            "norm.running_mean": Array(np.ones(3, np.float32)),
-            "norm.num_batches_tracked": Array(np.array(0)),
-        }
-    )
+    values = {
+        "layer.weight": np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32),
+        "layer.bias": np.zeros(3, np.float32),
+        "norm.running_mean": np.ones(3, np.float32),
+        "norm.num_batches_tracked": np.array([0]),  # flwr 1.22 averages no 0-dimensional arrays
+    }
+    if not counter:
+        del values["norm.num_batches_tracked"]
+    return ArrayRecord({name: Array(value) for name, value in values.items()})
 
 
 def pulled(values, client, rate=0.3):
@@ -80,17 +80,17 @@ def pulled(values, client, rate=0.3):
     return {name: np.asarray(v + rate * (targets[name] - v)).astype(v.dtype) for name, v in values.items()}
 
 
-def pulling_app(train_metrics=None):
-    """A ClientApp that needs no torch."""
+def pulling_app(*mods):
+    """A ClientApp that needs no torch, with Flower's mods around its training."""
     app = ClientApp()
 
-    @app.train()
+    @app.train(mods=list(mods))
     def train(message, context):
         values = {name: array.numpy() for name, array in message.content["arrays"].items()}
         moved = pulled(values, int(context.node_config["partition-id"]))
         content = {
             "arrays": ArrayRecord({name: Array(value) for name, value in moved.items()}),
-            "metrics": MetricRecord({"num-examples": 10, "train_loss": 0.5, **(train_metrics or {})}),
+            "metrics": MetricRecord({"num-examples": 10, "train_loss": 0.5}),
         }
         return Message(RecordDict(content), reply_to=message)
 
