@@ -69,7 +69,7 @@ def start(strategy, name="FedAvg", rounds=ROUNDS, seen=None, **options):
             seen.append({key: array.numpy().copy() for key, array in arrays.items()})
         return MetricRecord({"loss": 1 / (r + 1)})
 
-    arrays = start_arrays(counter=name != "QFedAvg")  # Flower's QFedAvg takes no integers
+    arrays = start_arrays(counter=name != "QFedAvg" and "Privacy" not in name)  # these of Flower's take no integers
     return strategy.start(grid, arrays, rounds, evaluate_fn=evaluate), grid
 
 
