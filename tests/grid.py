@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from types import SimpleNamespace
+
 import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
@@ -46,17 +49,14 @@ class InProcessGrid(Grid):
         self.sent.append((kind, r))
         if node - 1000 in self.broken(kind, r):
             return Message(Error(code=0, reason="broken on purpose"), reply_to=message)
-        return self.app(message, self.contexts[node])
+        return self.app(copy.deepcopy(message), self.contexts[node])  # a transport shares no object
 
-    def set_run(self, *args):
+    run = SimpleNamespace(run_id=1)
+
+    def set_run(self, *args, **kwargs):
         raise NotImplementedError
 
-    run = property(set_run)
-
-    def create_message(self, *args, **kwargs):
-        raise NotImplementedError
-
-    push_messages = pull_messages = create_message
+    create_message = push_messages = pull_messages = set_run
 
 
 def start_arrays(counter=True):

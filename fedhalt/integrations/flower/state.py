@@ -12,6 +12,7 @@ import hashlib
 import logging
 import os
 import sys
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,10 +39,8 @@ class StateFolder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.path.mkdir(parents=True, exist_ok=True)
-        self._lock = files.lock(self.path)
-
-    def close(self) -> None:
-        self._lock.close()
+        self.close = weakref.finalize(self, files.lock(self.path).close)
+        """Lets go of the folder, at the latest with this object: the legacy API does not say when a run ends."""
 
     def load(self, rule: Rule, trajectory: Any) -> tuple[EarlyStopper, dict[str, Any]] | None:
         """The stopper and what was saved beside it, None if nothing was."""

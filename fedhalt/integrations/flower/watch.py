@@ -128,7 +128,12 @@ class Watch:
     def _save(self) -> None:
         if self._folder is not None and self.stopper is not None:
             content = {"model": self.model, "server": self._own.changed()}
-            facts = {"strategy": self._own.names, "metrics": self.metrics, "floating": sorted(self._floating)}
+            facts = {
+                "strategy": self._own.names,
+                "metrics": self.metrics,
+                "floating": sorted(self._floating),
+                "recorded": self.stopper.trajectory is not None,
+            }
             self._folder.save(self.stopper, content, facts)
 
     def _resume(self, folder: StateFolder) -> None:
@@ -138,7 +143,7 @@ class Watch:
                 os.unlink(self.trajectory)  # killed before round 1: nothing was recorded
             return
         self.stopper, saved = found
-        if self.trajectory and self.stopper.trajectory is None:
+        if self.trajectory and not saved["recorded"]:
             raise FedhaltError(f"{folder.path} was saved without a trajectory: {self.trajectory} would lack its rounds")
         if saved["strategy"] != self._own.names:
             was, now = (" around ".join(names) for names in (saved["strategy"], self._own.names))
