@@ -97,7 +97,9 @@ class RunSpec:
         # measured: faster for the small CNN, slower for ConvNeXt; their scalar indexing counts in plain order
         default = self.model == "cnn" and self.compat is None
         put(self, "channels_last", default if self.channels_last is None else flag("channels_last", self.channels_last))
-        made: Any = methods.create(self.method, **dict(self.hyperparameters))
+        # their defaults differ (FedLESAM's mode, FedWMSAM's sign); the setting plays no part in that
+        setting = methods.Setting(1.0, (1,))
+        made: Any = methods.create(self.method, compat=self.compat, setting=setting, **dict(self.hyperparameters))
         named = sorted(methods.hyperparameters(self.method))
         put(self, "hyperparameters", tuple((name, getattr(made, name)) for name in named))
         if self.optimizer != "sgd" and made.facts.sgd_only:

@@ -49,7 +49,10 @@ class InProcessGrid(Grid):
         self.sent.append((kind, r))
         if node - 1000 in self.broken(kind, r):
             return Message(Error(code=0, reason="broken on purpose"), reply_to=message)
-        return self.app(copy.deepcopy(message), self.contexts[node])  # a transport shares no object
+        try:
+            return self.app(copy.deepcopy(message), self.contexts[node])  # a transport shares no object
+        except Exception as error:
+            return Message(Error(code=0, reason=repr(error)), reply_to=message)
 
     run = SimpleNamespace(run_id=1)
 

@@ -245,6 +245,13 @@ def test_the_authors_arithmetic_runs_too(method, tmp_path):
     assert run(spec, tmp_path, rounds=2, workers=1)["rounds"] == 2
 
 
+def test_the_authors_defaults_are_theirs():
+    """FedLESAM's mode and FedWMSAM's sign: a spec must not put the published defaults over them."""
+    assert dict(RunSpec(method="fedlesam", compat="authors").hyperparameters)["mode"] == "last_update"
+    assert dict(RunSpec(method="fedwmsam", compat="authors").hyperparameters)["sign"] == -1.0
+    assert dict(RunSpec(method="fedwmsam").hyperparameters)["sign"] == 1.0
+
+
 def test_a_full_disk_loses_nothing_and_says_so(tmp_path):
     import resource
 

@@ -115,6 +115,7 @@ def client_app(task: Callable[[Context], ClientTask]) -> ClientApp:
         _check_names(list(config["trained"]), here.model)  # type: ignore[arg-type]
         down = _down(message, arrays, here.model)
         shared = _shared(arrays, list(config["statistics"]), here.model)  # type: ignore[arg-type]
+        _load_rest(arrays, [*config["trained"], *(config["statistics"] if shared else ())], here.model)  # type: ignore
         memory = ClientMemory(context, str(config["run"]))
         before = memory.read(r)
         kept = {name: here.model.ordered(vector) for name, vector in (before or {}).items()}
@@ -216,6 +217,14 @@ def _shared(arrays: Vectors, names: list[str], model: Model) -> Vectors:
     if found.numel() != mine.numel():
         raise FedhaltError(f"this model has {mine.numel()} running statistics, the server {found.numel()} of {names}")
     return {"buffers": found.to(mine)}
+
+
+def _load_rest(arrays: Vectors, done: list[str], model: Model) -> None:
+    """What is neither trained nor averaged is the server's too: frozen layers, statistics, counters."""
+    mine = model.module.state_dict()
+    for name, value in arrays.items():
+        if name not in done and name in mine:
+            mine[name].copy_(value)
 
 
 def _check_names(trained: list[str], model: Model) -> None:
