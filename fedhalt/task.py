@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -113,6 +113,13 @@ class Federation:
     def state_dict(self, x: Tensor, shared: Vectors) -> dict[str, Tensor]:
         """The model under its module's own names."""
         return self._model().state_dict(x, shared.get("buffers"))
+
+    def vectors(self, named: Mapping[str, Tensor]) -> tuple[Tensor, Vectors]:
+        """The inverse of `state_dict`: parameters and shared vectors."""
+        model = self._model()
+        model.module.load_state_dict(named)
+        buffers = model.buffers()
+        return model.vector(), {} if buffers is None else {"buffers": buffers}
 
     def origin(self) -> dict[str, str]:
         """Digests of what the run begins with, which a spec only names."""

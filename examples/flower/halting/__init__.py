@@ -1,0 +1,1 @@
+"""A Flower app whose runs end by themselves."""
