@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 
-.PHONY: demo test test-slow bench picture
+.PHONY: demo test test-slow test-flower test-deploy bench picture
 
 demo: $(VENV)/.demo  ## the main job on the embedded data set, stopped by the rule
 	$(VENV)/bin/fedhalt run --data digits --clients 20 --cohort 5 --skew dirichlet --c 0.5 --lr 0.05 \
@@ -16,9 +16,17 @@ test: $(VENV)/.dev $(VENV)/light  ## lint, format, types, tests
 test-slow: $(VENV)/.dev  ## the suites that take minutes
 	scripts/test -m slow
 
-bench: $(VENV)/.dev  ## the distance against the memory bandwidth; a round against a tight loop and Flower
+test-flower: $(VENV)/.dev  ## every strategy and method on Ray actors, then all Flower tests with the oldest flwr
+	scripts/test -m flower
+	scripts/test-flower-oldest
+
+test-deploy: $(VENV)/.dev  ## a real Flower deployment on 127.0.0.1: SuperLink, SuperNodes, kills, TLS
+	scripts/test -m deploy --durations 0 tests/test_flower_deploy.py
+
+bench: $(VENV)/.dev  ## the distance against the memory bandwidth; a round against a tight loop and Flower; the wrapper's share
 	$(VENV)/bin/python benchmarks/criterion.py
 	$(VENV)/bin/python benchmarks/round.py --without pfl
+	$(VENV)/bin/python benchmarks/flower.py
 
 picture: $(VENV)/.dev  ## the picture in the README
 	$(VENV)/bin/python examples/digits.py --picture docs/pictures/digits.png

@@ -21,14 +21,14 @@ def free_port():
         return found.getsockname()[1]
 
 
-def wait_for(what, holds, seconds=120):
-    """Looks until it holds; says what was waited for."""
+def wait_for(what, holds, seconds=180, every=2.0):
+    """Looks until it holds; says what was waited for. Every look at a run is a process of its own."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         found = holds()
         if found:
             return found
-        time.sleep(0.3)
+        time.sleep(every)
     raise AssertionError(f"waited {seconds} s for {what}")
 
 
@@ -99,7 +99,7 @@ class Deployment:
         runs = self.flwr("list", "loop").get("runs", [])
         return next((each["status"] for each in runs if str(each["run-id"]) == str(run)), "unknown")
 
-    def finished(self, run, seconds=240):
+    def finished(self, run, seconds=400):
         """How the run ended."""
 
         def ended():
