@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
+
+NEEDS = {("methods", "fedhalt.run", "import torch"): "torch", ("flwr", "integrations.flower"): "flwr"}
+"""Words in a code block, and the package that they need."""
 
 
 def blocks(page):
@@ -15,8 +18,9 @@ def blocks(page):
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
 def test_python_blocks_run(page, tmp_path, monkeypatch):
-    if any("methods" in block or "fedhalt.run" in block for block in blocks(page)):
-        pytest.importorskip("torch")
+    for words, package in NEEDS.items():
+        if any(word in block for block in blocks(page) for word in words):
+            pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "docs"}
     for block in blocks(page):

@@ -1,5 +1,6 @@
 """What `import fedhalt` gives and what it does not cost."""
 
+import importlib.util
 import subprocess
 import sys
 
@@ -24,6 +25,22 @@ def test_without_torch_the_simulator_says_what_to_install():
     code = "import sys; sys.modules['torch'] = None; from fedhalt.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "run", "--lr", "3", "x"], capture_output=True, text=True)
     assert done.returncode == 2 and "pip install 'fedhalt[sim]'" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_without_flower_the_adapter_says_what_to_install():
+    if importlib.util.find_spec("flwr"):
+        pytest.skip("flwr is installed; the light environment runs this")
+    error = subprocess.run(
+        [sys.executable, "-c", "import fedhalt.integrations.flower"], capture_output=True, text=True
+    ).stderr
+    assert "fedhalt.integrations.flower needs flwr, which is not installed: pip install 'fedhalt[flower]'" in error
+
+
+def test_an_unsupported_flower_is_named():
+    pytest.importorskip("flwr")
+    code = "import sys; sys.modules['flwr.serverapp'] = None; import fedhalt.integrations.flower"
+    error = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr
+    assert "is not supported: fedhalt works with flwr 1.22 to 1.41" in error
 
 
 def test_the_parts_with_torch_are_there_when_asked_for():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from ...check import FedhaltError, MissingExtra
@@ -10,15 +11,13 @@ OLDEST, NEWEST = "1.22", "1.41"
 """The releases of flwr this works with; both are tested (`make test-flower`)."""
 
 try:
+    _installed = version("flwr")
+except PackageNotFoundError:
+    raise MissingExtra("fedhalt.integrations.flower", "flwr", "flower") from None
+try:
     from flwr.serverapp import strategy as _strategies  # noqa: F401
-except ModuleNotFoundError as error:
-    if error.name == "flwr":
-        raise MissingExtra("fedhalt.integrations.flower", "flwr", "flower") from None
-    from importlib.metadata import version
-
-    raise FedhaltError(
-        f"flwr {version('flwr')} is not supported: fedhalt works with flwr {OLDEST} to {NEWEST}"
-    ) from error
+except ImportError:
+    raise FedhaltError(f"flwr {_installed} is not supported: fedhalt works with flwr {OLDEST} to {NEWEST}") from None
 
 from .stopping import EarlyStopping, attach  # noqa: E402
 
