@@ -165,6 +165,8 @@ def test_another_rule_strategy_or_process_is_refused(tmp_path):
         run(stopping("FedAvg", tmp_path), rounds=4)
     with pytest.raises(FedhaltError, match="was saved with the rule"):
         run(EarlyStopping(FedAdam(), threshold=0.3, state=tmp_path), rounds=4)
+    with pytest.raises(FedhaltError, match=r"include, exclude = \[None, None\], not \['layer\*', None\]"):
+        run(EarlyStopping(FedAdam(), threshold=0.05, patience=3, state=tmp_path, include="layer*"), rounds=4)
     with pytest.raises(FedhaltError, match="was saved without a trajectory"):
         path = tmp_path / "t.jsonl"
         Trajectory.create(path)

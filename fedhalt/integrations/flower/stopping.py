@@ -13,6 +13,7 @@ from flwr.serverapp.strategy import Strategy
 from ...arrays import Patterns
 from ...check import FedhaltError
 from ...rules import Rule, Status
+from ...stopper import EarlyStopper
 from .state import levels
 from .watch import Watch
 
@@ -35,7 +36,13 @@ class EarlyStopping:
     """The methods of the strategy that are wrapped."""
 
     def __new__(cls, strategy: Any, *args: Any, **options: Any) -> EarlyStopping:
-        made: EarlyStopping = object.__new__(_kind(strategy))
+        kind = _kind(strategy)
+        if isinstance(strategy, Strategy) and type(strategy).start is not Strategy.start:
+            name = type(strategy).__name__
+            raise FedhaltError(
+                f"{name} has a start() of its own, which EarlyStopping would pass by: attach(strategy, …)"
+            )
+        made: EarlyStopping = object.__new__(kind)
         return made
 
     def __init__(
@@ -52,24 +59,10 @@ class EarlyStopping:
         trajectory: str | os.PathLike[str] | None = None,
         state: str | os.PathLike[str] | None = None,
     ) -> None:
-        if isinstance(strategy, Strategy) and type(strategy).start is not Strategy.start:
-            name = type(strategy).__name__
-            raise FedhaltError(
-                f"{name} has a start() of its own, which EarlyStopping would pass by: attach({name}(…), …)"
-            )
+        settings = {"rule": rule, "start_from_round": start_from_round, "check_finite": check_finite}
+        checked = EarlyStopper(None, threshold, patience, **settings).rule  # type: ignore[arg-type]
         self.strategy = strategy
-        self.watch = Watch(
-            strategy,
-            threshold,
-            patience,
-            rule=rule,
-            start_from_round=start_from_round,
-            check_finite=check_finite,
-            include=include,
-            exclude=exclude,
-            trajectory=trajectory,
-            state=state,
-        )
+        self.watch = Watch(strategy, checked, include, exclude, trajectory, state)
 
     @property
     def status(self) -> Status | None:
@@ -87,7 +80,7 @@ def attach(strategy: Given, *settings: Any, **options: Any) -> Given:
     if "early_stopping" in vars(strategy):
         raise FedhaltError(f"early stopping is attached to this {type(strategy).__name__} already")
     stopping = object.__new__(kind)
-    stopping.watch = Watch(strategy, *settings, **options)
+    EarlyStopping.__init__(stopping, strategy, *settings, **options)
     stopping.strategy = SimpleNamespace(**{name: getattr(strategy, name) for name in kind.hooks})
     if isinstance(strategy, Strategy):
         strategy.start = partial(stopping.run, strategy.start)  # type: ignore

@@ -34,22 +34,9 @@ class Watch:
     """
 
     def __init__(
-        self,
-        strategy: Any,
-        threshold: float | None = None,
-        patience: int | None = None,
-        *,
-        rule: Rule | None = None,
-        start_from_round: int | None = None,
-        check_finite: bool | None = None,
-        include: Patterns = None,
-        exclude: Patterns = None,
-        trajectory: str | os.PathLike[str] | None = None,
-        state: str | os.PathLike[str] | None = None,
+        self, strategy: Any, rule: Rule, include: Patterns, exclude: Patterns, trajectory: Any, state: Any
     ) -> None:
-        settings = {"rule": rule, "start_from_round": start_from_round, "check_finite": check_finite}
-        self.rule = EarlyStopper(None, threshold, patience, **settings).rule  # type: ignore[arg-type]
-        self.include, self.exclude, self.trajectory, self.state = include, exclude, trajectory, state
+        self.rule, self.include, self.exclude, self.trajectory, self.state = rule, include, exclude, trajectory, state
         self.strategy = strategy
         self.running = False
         self.status: Status | None = None
@@ -133,6 +120,7 @@ class Watch:
                 "metrics": self.metrics,
                 "floating": sorted(self._floating),
                 "recorded": self.stopper.trajectory is not None,
+                "chosen": self._chosen(),
             }
             self._folder.save(self.stopper, content, facts)
 
@@ -148,6 +136,10 @@ class Watch:
         if saved["strategy"] != self._own.names:
             was, now = (" around ".join(names) for names in (saved["strategy"], self._own.names))
             raise FedhaltError(f"{folder.path} was saved by {was}, this is {now}: use that, or another folder")
+        if saved["chosen"] != self._chosen():
+            raise FedhaltError(
+                f"{folder.path} was saved with include, exclude = {saved['chosen']}, not {self._chosen()}"
+            )
         self._own.restore(saved["content"]["server"])
         self.model = saved["content"]["model"]
         self.metrics = {
@@ -157,6 +149,9 @@ class Watch:
         self.status, self.done = self.stopper.status, self.stopper.round
         after = "which stopped it" if self.stopped else f"going on with round {self.done + 1}"
         LOG.info("fedhalt: %s holds this run up to round %s, %s", folder.path, self.done, after)
+
+    def _chosen(self) -> list[Any]:
+        return [list(each) if isinstance(each, (list, tuple)) else each for each in (self.include, self.exclude)]
 
     def _watched(self, arrays: Any) -> dict[str, Any]:
         """The arrays that were floating-point at the start: averaging turns a step counter into a float."""
