@@ -49,6 +49,8 @@ class Deployment:
         (self.folder / "home").mkdir(exist_ok=True)
         how = f'root-certificates = "{secure}/ca.crt"' if secure else "insecure = true"
         config = f'[superlink]\ndefault = "loop"\n[superlink.loop]\naddress = "127.0.0.1:{self.port}"\n{how}\n'
+        config += '[superlink.sim]\naddress = ":local-in-memory:"\noptions.num-supernodes = 3\n'
+        config += "options.backend.client-resources.num-cpus = 1\n"
         (self.folder / "home" / "config.toml").write_text(config)
         self.processes = {}
 
@@ -58,6 +60,8 @@ class Deployment:
     def __exit__(self, *error):
         for name in list(self.processes):
             self.kill(name)
+        for pid in self._strays():
+            os.kill(pid, signal.SIGKILL)
 
     def superlink(self):
         security = ["--insecure"]
@@ -88,29 +92,29 @@ class Deployment:
         nodes = self.flwr("supernode", "list", "loop").get("nodes", [])
         return sum(node["status"] == "online" for node in nodes)
 
-    def run(self, app, **config):
+    def run(self, app, where="loop", **config):
         """Starts a run and returns its number."""
         text = " ".join(f"{key.replace('_', '-')}={json.dumps(value)}" for key, value in config.items())
-        started = self.flwr("run", app, "loop", "--run-config", text)
+        started = self.flwr("run", app, where, "--run-config", text)
         assert started.get("success"), started
         return started["run-id"]
 
-    def status(self, run):
-        runs = self.flwr("list", "loop").get("runs", [])
+    def status(self, run, where="loop"):
+        runs = self.flwr("list", where).get("runs", [])
         return next((each["status"] for each in runs if str(each["run-id"]) == str(run)), "unknown")
 
-    def finished(self, run, seconds=400):
+    def finished(self, run, seconds=400, where="loop"):
         """How the run ended."""
 
         def ended():
-            status = self.status(run)
+            status = self.status(run, where)
             return status if status.startswith("finished") else None
 
         return wait_for("the run to end", ended, seconds)
 
-    def server_log(self, run):
+    def server_log(self, run, where="loop"):
         """What the ServerApp of a run said."""
-        line = [str(BIN / "flwr"), "log", str(run), "loop", "--show"]
+        line = [str(BIN / "flwr"), "log", str(run), where, "--show"]
         return subprocess.run(line, env=self.env, capture_output=True, text=True, timeout=60).stdout
 
     def log(self, name):
@@ -122,6 +126,14 @@ class Deployment:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+    def _strays(self):
+        """The SuperLink that `flwr run … sim` leaves behind, known by the home it was given."""
+        home = f"FLWR_HOME={self.env['FLWR_HOME']}\0".encode()
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if home in (process / "environ").read_bytes():
+                    yield int(process.name)
 
     def _start(self, name, command, *arguments):
         with open(self.folder / f"{name}.log", "a") as log:

@@ -4,6 +4,7 @@ make test-deploy        about five minutes
 """
 
 import itertools
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,7 @@ from fedhalt.task import Federation
 
 pytestmark = [pytest.mark.deploy, pytest.mark.skipif(sys.platform != "linux", reason="process groups")]
 
+DATA = Path(os.environ.get("FEDHALT_DATA", Path(__file__).parent.parent.parent / "shared" / "data"))
 APP = Path(__file__).parent.parent / "examples" / "flower"
 NODES = 3
 TASK = {"data": "digits", "clients": NODES, "skew": "iid", "c": 1.0, "lr": 0.05, "method": "scaffold", "seed": 0}
@@ -127,6 +129,19 @@ def test_tls_and_authentication(tmp_path):
         assert rounds_recorded(tmp_path / "t.jsonl") == 2
         assert made.online() == 2 and "train message" not in made.log("node2")
         assert "train message" in made.log("node0") and "train message" in made.log("node1")
+
+
+@pytest.mark.parametrize("app, data", [("flower", "digits"), ("flower", "blood"), ("flower-one-line", "digits")])
+def test_the_example_apps_in_simulation(app, data, tmp_path):
+    """`flwr run … sim`, as their READMEs say; MedMNIST if its files are here."""
+    if data == "blood" and not (DATA / "bloodmnist.npz").exists():
+        pytest.skip(f"no MedMNIST files in {DATA}: set FEDHALT_DATA")
+    config = {"data": data, "data_root": str(DATA.absolute()), "clients": 3, "num_server_rounds": 2}
+    with Deployment(tmp_path) as made:
+        run = made.run(APP.parent / app, "sim", **config)
+        assert made.finished(run, where="sim") == "finished:completed"
+        log = made.server_log(run, "sim")
+    assert "fedhalt: round 2, distance" in log
 
 
 def certificates(folder):

@@ -134,8 +134,8 @@ class Watch:
         if self.trajectory and not saved["recorded"]:
             raise FedhaltError(f"{folder.path} was saved without a trajectory: {self.trajectory} would lack its rounds")
         if saved["strategy"] != self._own.names:
-            was, now = (" around ".join(names) for names in (saved["strategy"], self._own.names))
-            raise FedhaltError(f"{folder.path} was saved by {was}, this is {now}: use that, or another folder")
+            was, this = (" around ".join(names) for names in (saved["strategy"], self._own.names))
+            raise FedhaltError(f"{folder.path} was saved by {was}, this is {this}: use that, or another folder")
         if saved["chosen"] != self._chosen():
             raise FedhaltError(
                 f"{folder.path} was saved with include, exclude = {saved['chosen']}, not {self._chosen()}"
