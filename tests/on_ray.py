@@ -29,7 +29,7 @@ def strategies(names):
         if not chosen:
             continue
 
-        def main(grid, context, chosen=chosen):
+        def server(grid, context, chosen=chosen):
             for name in chosen:
                 random.seed(0)
                 np.random.seed(0)
@@ -38,7 +38,7 @@ def strategies(names):
                 result = strategy.start(grid, arrays, 40)
                 say(name, strategy.status, result, list(result.evaluate_metrics_clientapp))
 
-        simulate(main, pulling_app(*wanted), NODES)
+        simulate(server, pulling_app(*wanted), NODES)
 
 
 @cache
@@ -62,7 +62,7 @@ def methods(names):
     from fedhalt import GrowthRate
     from fedhalt.integrations.flower import FedMethod, client_app
 
-    def main(grid, context):
+    def server(grid, context):
         task = federation()
         for name in names:
             method = FedMethod(name, cohort=3, fraction_evaluate=0.0)
@@ -70,12 +70,12 @@ def methods(names):
             start = ArrayRecord(task.state_dict(task.theta0(), task.shared()))
             say(name, None, strategy.start(grid, start, ROUNDS), [])
 
-    simulate(main, client_app(of_node), 6)
+    simulate(server, client_app(of_node), 6)
 
 
-def simulate(main, app, nodes):
+def simulate(run, app, nodes):
     server = ServerApp()
-    server.main()(main)
+    server.main()(run)
     run_simulation(server, app, nodes, backend_config={"client_resources": {"num_cpus": 1}})
 
 
@@ -85,5 +85,5 @@ def say(name, status, result, evaluated):
     print("\n" + json.dumps({**found, "model": model}), flush=True)
 
 
-if __name__ == "__main__":
+def main():
     {"strategies": strategies, "methods": methods}[sys.argv[1]](sys.argv[2:])

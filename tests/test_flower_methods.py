@@ -166,6 +166,17 @@ def test_another_training_does_not_read_an_old_memory(tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_several_trainings_in_one_flower_run_do_not_mix():
+    """One ServerApp may start strategies one after another: the clients' contexts are the same, the memories are not."""
+    task = federation("scaffold")
+    grid = InProcessGrid(client_app(lambda context: task), 6)
+    start = ArrayRecord(task.state_dict(task.theta0(), task.shared()))
+    strategy = FedMethod("scaffold", cohort=3, fraction_evaluate=0.0)
+    FedMethod("feddyn", cohort=3, fraction_evaluate=0.0).start(grid, start, 2)
+    for _ in range(2):
+        assert gap(engine_model(task, 3), strategy.start(grid, start, 3)) <= 1e-6
+
+
 class Net(torch.nn.Module):
     """With running statistics and a frozen layer."""
 

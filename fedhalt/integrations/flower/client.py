@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from torch import Tensor, nn
 
@@ -142,7 +142,7 @@ class ClientMemory:
     def __init__(self, context: Context, run: str) -> None:
         if not re.fullmatch("[0-9a-f]+", run):
             raise FedhaltError(f"{run!r} is no run of fedhalt's")
-        self._state, folder = context.state, context.node_config.get("memory")
+        self._state, self._run, folder = context.state, run, context.node_config.get("memory")
         self._folder = Path(str(folder)) / run / str(number(context)) if folder else None
 
     def read(self, r: int) -> Vectors | None:
@@ -153,7 +153,8 @@ class ClientMemory:
                 return None
             path = self._path(version)
             return {name: torch.from_numpy(array.copy()) for name, array in _read(path).items()}
-        if MEMORY not in self._state.array_records:
+        whose = self._state.config_records.get(f"{MEMORY}.run")
+        if whose is None or whose["run"] != self._run:  # one Flower run may train several models
             return None
         record = self._state.array_records[MEMORY]
         return {name: torch.from_numpy(array.numpy()) for name, array in record.items()}
@@ -163,6 +164,7 @@ class ClientMemory:
         if not vectors:
             return
         if self._folder is None:
+            self._state[f"{MEMORY}.run"] = ConfigRecord({"run": self._run})
             self._state[MEMORY] = ArrayRecord({name: array_of(vector) for name, vector in vectors.items()})
             return
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -101,8 +101,8 @@ class FedMethod(FedAvg):
         self._arrays = arrays
         self._trained, self._statistics = self._names(arrays)
         x = self._flat(self._trained)
-        if self.state is None:
-            self.state = _numpy(self.method.server_init(x), without="x")
+        if server_round == 1 or self.state is None:
+            self.state, self.visited = _numpy(self.method.server_init(x), without="x"), []
             self.run = secrets.token_hex(8)
         state = {"x": x, **_torch(self.state)}
         messages = list(super().configure_train(server_round, arrays, config, grid))
