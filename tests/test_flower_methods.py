@@ -167,7 +167,7 @@ def test_another_training_does_not_read_an_old_memory(tmp_path):
 
 
 def test_several_trainings_in_one_flower_run_do_not_mix():
-    """One ServerApp may start strategies one after another: the clients' contexts are the same, the memories are not."""
+    """One ServerApp may start strategies one after another: the contexts are the same, the memories are not."""
     task = federation("scaffold")
     grid = InProcessGrid(client_app(lambda context: task), 6)
     start = ArrayRecord(task.state_dict(task.theta0(), task.shared()))
