@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import math
 import os
@@ -40,6 +41,10 @@ def write(path: Path, data: bytes, durable: bool = True) -> None:
     finally:
         with contextlib.suppress(FileNotFoundError):
             beside.unlink()
+
+
+def digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def lock(folder: Path) -> IO[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 from typing import Any
@@ -113,7 +112,9 @@ class EarlyStopper:
             if self._meter.previous is not None:
                 saved["arrays"]["previous"] = _save_arrays(folder, "previous", self._meter.previous)
         text = files.to_json(saved)
-        sealed = files.to_json({"fedhalt": "stopper", "version": 1, "digest": _digest(text.encode()), "saved": text})
+        sealed = files.to_json(
+            {"fedhalt": "stopper", "version": 1, "digest": files.digest(text.encode()), "saved": text}
+        )
         files.write(folder / STATE, f"{sealed}\n".encode())
         for file in folder.glob("*-*.safetensors"):
             if file.name.split("-")[0] in ("start", "previous") and file.name not in saved["arrays"].values():
@@ -153,14 +154,10 @@ def _columns(rule: Rule) -> tuple[str, ...]:
     return tuple(column for column in MEASURED if column == "distance" or column in rule.reads)
 
 
-def _digest(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
 def _save_arrays(folder: Path, kind: str, arrays: dict[str, Array]) -> str:
     """Writes them under a name that holds the digest of the file."""
     data = files.from_arrays(arrays, {"fedhalt": f"stopper {kind}"})
-    name = f"{kind}-{_digest(data)}.safetensors"
+    name = f"{kind}-{files.digest(data)}.safetensors"
     files.write(folder / name, data)
     return name
 
@@ -169,7 +166,7 @@ def _load_arrays(path: Path) -> dict[str, Array]:
     if not path.exists():
         raise FedhaltError(f"{path} is missing: the stopper's folder is not complete")
     data = path.read_bytes()
-    if _digest(data) not in path.name:
+    if files.digest(data) not in path.name:
         raise FedhaltError(f"{path} is damaged: its digest does not match its content")
     return files.to_arrays(data, path)
 
@@ -184,7 +181,7 @@ def _load_state(path: Path) -> dict[str, Any]:
     if not isinstance(sealed, dict) or sealed.get("fedhalt") != "stopper" or sealed.get("version") != 1:
         raise FedhaltError(f"{path} was not written by this version of fedhalt's EarlyStopper.save")
     text = sealed.get("saved")
-    if not isinstance(text, str) or _digest(text.encode()) != sealed.get("digest"):
+    if not isinstance(text, str) or files.digest(text.encode()) != sealed.get("digest"):
         raise FedhaltError(f"{path} is damaged: its digest does not match its content")
     saved: dict[str, Any] = files.from_json(text)
     return saved

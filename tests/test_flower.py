@@ -264,7 +264,12 @@ def test_attach_to_a_run_that_is_never_stopped_returns_what_start_returns():
         (lambda: EarlyStopping(FedAvg(), patience=0), "patience must be a whole number of at least 1, not 0"),
         (lambda: EarlyStopping(FedAvg(), threshold=0.1, rule=GrowthRate()), "give threshold to the rule itself"),
         (lambda: EarlyStopping(FedAvg(), rule="growth"), "rule must be a rule such as"),
-        (lambda: attach(attach(FedAvg())), "attached to this FedAvg already"),
+        (lambda: attach(attach(FedAvg())), "this FedAvg stops early already"),
+        (lambda: EarlyStopping(attach(FedAvg())), "this FedAvg stops early already"),
+        (lambda: EarlyStopping(EarlyStopping(FedAvg())), "stops early already"),
+        (lambda: attach(EarlyStopping(FedAvg())), "stops early already"),
+        (lambda: type("Mine", (EarlyStopping,), {}), "Mine: EarlyStopping goes around a strategy"),
+        (lambda: EarlyStopping(FedAvg(), state=5), "state must be the path of a folder, not 5"),
     ],
 )
 def test_mistakes_are_named_where_they_are_made(make, message):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
+from weakref import WeakValueDictionary
 
 from flwr.common import EvaluateIns, EvaluateRes, FitIns, FitRes, Parameters, Scalar
 from flwr.server.client_manager import ClientManager
@@ -10,8 +12,12 @@ from flwr.server.client_proxy import ClientProxy
 from flwr.server.strategy import Strategy
 
 from .stopping import EarlyStopping
+from .watch import Watch
 
 Failures = list[tuple[ClientProxy, Any] | BaseException]
+
+_HOLDERS: WeakValueDictionary[str, Watch] = WeakValueDictionary()
+"""Who holds a state folder in this process: the legacy API does not say when a run ends, so the next one takes over."""
 
 
 class LegacyStopping(EarlyStopping, Strategy):
@@ -30,9 +36,19 @@ class LegacyStopping(EarlyStopping, Strategy):
     )
 
     def initialize_parameters(self, client_manager: ClientManager) -> Parameters | None:
+        if self.watch.state is not None:
+            key = os.path.abspath(self.watch.state)
+            if key in _HOLDERS:
+                _HOLDERS[key].end()
+            _HOLDERS[key] = self.watch
         self.watch.begin()
         parameters: Parameters | None = self.strategy.initialize_parameters(client_manager)
-        return parameters if self.watch.model is None else self.watch.model
+        if self.watch.model is None:
+            return parameters
+        if parameters is not None:
+            self.watch.check_start(parameters)
+        saved: Parameters = self.watch.model
+        return saved
 
     def configure_fit(
         self, server_round: int, parameters: Parameters, client_manager: ClientManager
@@ -58,7 +74,7 @@ class LegacyStopping(EarlyStopping, Strategy):
             return None
         result: tuple[float, dict[str, Scalar]] | None = self.strategy.evaluate(server_round, parameters)
         if result is not None:
-            self.watch.measured("server", server_round, {"loss": result[0], **result[1]})
+            self.watch.measured("server", server_round, {**result[1], "loss": result[0]})
         return result
 
     def configure_evaluate(
@@ -77,7 +93,7 @@ class LegacyStopping(EarlyStopping, Strategy):
     ) -> tuple[float | None, dict[str, Scalar]]:
         loss, metrics = self.strategy.aggregate_evaluate(server_round, results, failures)
         if loss is not None:
-            self.watch.measured("client", server_round, {"loss": loss, **metrics})
+            self.watch.measured("client", server_round, {**metrics, "loss": loss})
         self.watch.judge()
         return loss, metrics
 

@@ -41,16 +41,16 @@ class MessageStopping(EarlyStopping, Strategy):
 
     def run(self, start: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """One run of `start`, watched."""
+        known = inspect.signature(start)
+        if any(part.kind in (part.VAR_POSITIONAL, part.VAR_KEYWORD) for part in known.parameters.values()):
+            known = inspect.signature(super().start)  # it passes on what Flower's own takes
         try:
-            given = inspect.signature(start).bind(*args, **options)
+            given = known.bind(*args, **options)
         except TypeError as error:
             raise FedhaltError(f"start(): {error}") from None
         self.watch.begin()
         try:
-            if given.arguments.get("evaluate_fn") is not None:
-                given.arguments["evaluate_fn"] = self._evaluation(given.arguments["evaluate_fn"])
-            if self.watch.model is not None and "initial_arrays" in given.arguments:
-                given.arguments["initial_arrays"] = self.watch.model
+            self._enter(given.arguments)
             result = start(*given.args, **given.kwargs)
             self.watch.judge()
             return result
@@ -62,6 +62,17 @@ class MessageStopping(EarlyStopping, Strategy):
             return self._result()
         finally:
             self.watch.end()
+
+    def _enter(self, arguments: dict[str, Any]) -> None:
+        """Puts itself around the evaluation, and the saved model in the place of the initial one."""
+        if arguments.get("evaluate_fn") is not None:
+            arguments["evaluate_fn"] = self._evaluation(arguments["evaluate_fn"])
+        if self.watch.model is not None:
+            if "initial_arrays" in arguments:
+                self.watch.check_start(arguments["initial_arrays"])
+                arguments["initial_arrays"] = self.watch.model
+            elif self.watch.done == 0:
+                self.watch.forget()
 
     def summary(self) -> None:
         LOG.info("\t├──> Early stopping: %s", self.watch.rule)
@@ -87,8 +98,7 @@ class MessageStopping(EarlyStopping, Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         if self.watch.replays(server_round):
-            arrays = self.watch.model if server_round == self.watch.done else None
-            return arrays, self._recorded("train", server_round)
+            return self.watch.model, self._recorded("train", server_round)
         arrays, metrics = self.strategy.aggregate_train(server_round, replies)
         self.watch.trained(server_round, arrays, metrics)
         return arrays, metrics

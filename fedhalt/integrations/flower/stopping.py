@@ -35,15 +35,19 @@ class EarlyStopping:
     hooks: ClassVar[tuple[str, ...]]
     """The methods of the strategy that are wrapped."""
 
-    def __new__(cls, strategy: Any, *args: Any, **options: Any) -> EarlyStopping:
+    def __new__(cls, strategy: Any = None, *args: Any, **options: Any) -> EarlyStopping:
+        if cls is not EarlyStopping:  # one of the two kinds, being copied
+            return object.__new__(cls)
         kind = _kind(strategy)
         if isinstance(strategy, Strategy) and type(strategy).start is not Strategy.start:
             name = type(strategy).__name__
-            raise FedhaltError(
-                f"{name} has a start() of its own, which EarlyStopping would pass by: attach(strategy, …)"
-            )
+            raise FedhaltError(f"{name} has a start() of its own, which EarlyStopping would pass by: use attach(…)")
         made: EarlyStopping = object.__new__(kind)
         return made
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        if not issubclass(cls, (Strategy, LegacyStrategy)):
+            raise FedhaltError(f"{cls.__name__}: EarlyStopping goes around a strategy, it is not to be derived from")
 
     def __init__(
         self,
@@ -77,8 +81,6 @@ def attach(strategy: Given, *settings: Any, **options: Any) -> Given:
     `configure_train`, and a normal Result is returned; the verdict is `strategy.early_stopping.status`.
     """
     kind = _kind(strategy)
-    if "early_stopping" in vars(strategy):
-        raise FedhaltError(f"early stopping is attached to this {type(strategy).__name__} already")
     stopping = object.__new__(kind)
     EarlyStopping.__init__(stopping, strategy, *settings, **options)
     stopping.strategy = SimpleNamespace(**{name: getattr(strategy, name) for name in kind.hooks})
@@ -97,6 +99,8 @@ def _kind(strategy: Any) -> Any:
 
     if not isinstance(strategy, (Strategy, LegacyStrategy)):
         raise FedhaltError(f"early stopping goes around a Flower strategy such as FedAvg(), not {strategy!r}")
+    if isinstance(strategy, EarlyStopping) or "early_stopping" in vars(strategy):
+        raise FedhaltError(f"this {type(strategy).__name__} stops early already")
     for depth, level in enumerate(levels(strategy)):
         names = {base.__name__ for base in type(level).__mro__}
         if names & set(TREES):

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Patterns, named
+from ...arrays import Patterns, named, shape
 from ...check import FedhaltError
+from ...distance import MEASURED
 from ...rules import Rule, Status
 from ...stopper import EarlyStopper
 from ...trajectory import Trajectory
@@ -39,11 +40,15 @@ class Watch:
         self.rule, self.include, self.exclude, self.trajectory, self.state = rule, include, exclude, trajectory, state
         self.strategy = strategy
         self.running = False
+        if state is not None and not isinstance(state, (str, os.PathLike)):
+            raise FedhaltError(f"state must be the path of a folder, not {state!r}")
         self.status: Status | None = None
         """The verdict on the last round, None before the first."""
 
     def begin(self) -> None:
         """Starts anew, or after the last round in the state folder."""
+        if self.running:
+            self.end()
         self.running = True
         self.status = None
         self.stopper: EarlyStopper | None = None
@@ -53,11 +58,15 @@ class Watch:
         """The last round that was saved by an earlier run; 0 is the evaluation before round 1."""
         self.metrics: Metrics = {kind: {} for kind in KINDS}
         self._pending: int | None = None
+        self._seen: set[str] = set()
         self._folder = StateFolder(self.state) if self.state is not None else None
         try:
             self._own = OwnState(self.strategy)
             if self._folder is not None:
                 self._resume(self._folder)
+            if self.stopper is None and self.trajectory and os.path.exists(self.trajectory):
+                how = "remove it, name another, or go on with its run by state=FOLDER"
+                raise FedhaltError(f"{self.trajectory} exists already: {how}")
         except BaseException:
             self.end()
             raise
@@ -75,7 +84,10 @@ class Watch:
         """Judges the round before; the parameters at the first one are theta_0."""
         self.judge()
         if self.stopper is None:
-            self._floating = {name for name, leaf in named(arrays) if "float" in str(getattr(leaf, "dtype", ""))}
+            kinds = {name: str(getattr(leaf, "dtype", "")) for name, leaf in named(arrays)}
+            if not kinds:
+                raise FedhaltError("the model is empty: give the strategy its initial arrays (initial_parameters=…)")
+            self._floating = {name for name, kind in kinds.items() if "float" in kind} or set(kinds)
             self.model = arrays
             self.stopper = EarlyStopper(
                 self._watched(arrays),
@@ -85,6 +97,21 @@ class Watch:
                 trajectory=self.trajectory,
             )
             self._save()
+
+    def forget(self) -> None:
+        """Nothing was trained yet and the new run's parameters are others: they are theta_0."""
+        self.stopper, self.model, self.done = None, None, -1
+        if self.trajectory:
+            os.unlink(self.trajectory)
+
+    def check_start(self, arrays: Any) -> None:
+        """A run goes on only with the model it began with."""
+        was, now = ({name: shape(leaf) for name, leaf in named(model)} for model in (self.model, arrays))
+        if was != now:
+            odd = next(name for name in {**was, **now} if was.get(name) != now.get(name))
+            raise FedhaltError(
+                f"{self.state} holds another model: {odd!r} has shape {was.get(odd)} there and {now.get(odd)} here"
+            )
 
     def trained(self, r: int, arrays: Any, metrics: Mapping[str, Any] | None) -> None:
         """A round's new global model; None is a failed round, which does not count."""
@@ -104,6 +131,8 @@ class Watch:
             return
         r, self._pending = self._pending, None
         columns = {key: value for kind in KINDS for key, value in self._columns(kind, r).items()}
+        self._seen |= set(columns)  # a metric that this round has not is None, one that never was is an error
+        columns = {**{key: None for key in self.rule.reads if key in self._seen - set(MEASURED)}, **columns}
         self.status = self.stopper.update(self._watched(self.model), round=r, **columns)
         LOG.info("fedhalt: %s", _sentence(self.status, next(iter(self.rule.reads), "value")))
         self._save()
@@ -125,6 +154,8 @@ class Watch:
             self._folder.save(self.stopper, content, facts)
 
     def _resume(self, folder: StateFolder) -> None:
+        if folder.saved and self.trajectory and not os.path.exists(self.trajectory):
+            raise FedhaltError(f"{self.trajectory} is gone, in which {folder.path} recorded its rounds: put it back")
         found = folder.load(self.rule, self.trajectory)
         if found is None:
             if self.trajectory and os.path.exists(self.trajectory) and not len(Trajectory.load(self.trajectory)):
@@ -147,6 +178,7 @@ class Watch:
         }
         self._floating = set(saved["floating"])
         self.status, self.done = self.stopper.status, self.stopper.round
+        self._seen = set(self.stopper.trajectory.columns) if self.stopper.trajectory else set(self.rule.reads)
         after = "which stopped it" if self.stopped else f"going on with round {self.done + 1}"
         LOG.info("fedhalt: %s holds this run up to round %s, %s", folder.path, self.done, after)
 
@@ -160,8 +192,13 @@ class Watch:
     def _columns(self, kind: str, r: int) -> dict[str, Any]:
         """This round's metrics as columns of the trajectory: `client_loss`, `server_accuracy`, …"""
         found = self.metrics[kind].get(r, {})
-        numbers = {key: value for key, value in found.items() if isinstance(value, (int, float, np.number))}
-        return {key if key.startswith(f"{kind}_") else f"{kind}_{key}": value for key, value in numbers.items()}
+        columns = {}
+        for key, value in found.items():
+            if isinstance(value, (int, float, np.number)):
+                plain = key.startswith(f"{kind}_") and key.removeprefix(f"{kind}_") not in found
+                wide = isinstance(value, int) and not -(2**63) <= value < 2**63
+                columns[key if plain else f"{kind}_{key}"] = float(value) if wide else value
+        return columns
 
 
 def _sentence(status: Status, column: str) -> str:
