@@ -109,8 +109,8 @@ def judge(file: str, trajectory: Trajectory, candidate: Candidate, column: str |
         "threshold": candidate.settings.get("threshold"),
         "patience": candidate.settings.get("patience"),
         "stop_round": stop.round if stop else None,
-        "rounds": len(rows),
-        "used": (index + 1) / len(rows) if stop else 1.0,
+        "rounds": rows[-1]["round"] if rows else 0,  # a round that failed was not recorded, but it took place
+        "used": stop.round / rows[-1]["round"] if stop else 1.0,
         "reason": stop.reason if stop else "",
         "metrics": metrics(trajectory.rows[index]) if stop else {},
         **({"budget": candidate.settings["rounds"]} if "rounds" in candidate.settings else {}),

@@ -277,8 +277,8 @@ def test_mistakes_are_named_where_they_are_made(make, message):
 
 
 def test_a_cohort_larger_than_the_federation():
-    with pytest.raises(FedhaltError, match="a cohort of 9, but only 6 connected clients hold data"):
-        on_flower(federation(), 1, FedMethod("fedavg", cohort=9, fraction_evaluate=0.0))
+    with pytest.raises(FedhaltError, match="a cohort of 9, but only 6 connected clients answer and hold data"):
+        on_flower(federation(), 1, FedMethod("fedavg", cohort=9, min_available_nodes=6, fraction_evaluate=0.0))
 
 
 def test_metrics_of_the_clients_are_averaged():

@@ -40,6 +40,8 @@ def main(grid: Grid, context: Context) -> None:
         evaluate_fn=evaluate if config["evaluate"] else None,
     )
     status = strategy.status
+    if status is None:
+        raise SystemExit("no round succeeded: see the errors of the nodes above")
     print(f"ended after round {status.round}: {status.reason or 'all rounds done'}", flush=True)
     if config["evaluate"]:
         print(f"test accuracy {result.evaluate_metrics_serverapp[status.round]['accuracy']:.3f}", flush=True)

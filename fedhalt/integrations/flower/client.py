@@ -15,7 +15,7 @@ from flwr.clientapp import ClientApp
 from torch import Tensor, nn
 
 from ... import engine, files, methods
-from ...check import FedhaltError
+from ...check import FedhaltError, positive, whole
 from ...local import Local
 from ...methods import Method, Setting
 from ...model import Model
@@ -61,6 +61,12 @@ class ModuleTask:
         buffers: str = "average",
         device: str = "cpu",
     ) -> None:
+        whole("epochs", epochs)
+        if epochs > 1 and iter(batches) is batches:
+            raise FedhaltError(f"epochs={epochs}, but batches lasts for one: give a list or a DataLoader")
+        if not callable(lr):
+            positive("lr", lr)
+        whole("samples", samples, least=0)
         self.model = Model(module, buffers, device=device)
         self._batches, self._loss, self._samples, self._epochs = batches, loss, samples, epochs
         self._lr = lr if callable(lr) else lambda r: lr
@@ -108,6 +114,8 @@ def client_app(task: Callable[[Context], ClientTask]) -> ClientApp:
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
+        if "fedhalt" not in message.content.config_records:
+            raise FedhaltError("this message is not FedMethod's: client_app(…) is its other half, not FedAvg's")
         config = message.content.config_records["fedhalt"]
         here, client, r = task(context), number(context), int(config["round"])  # type: ignore[arg-type]
         method = described(str(config["method"]))
@@ -116,7 +124,7 @@ def client_app(task: Callable[[Context], ClientTask]) -> ClientApp:
         down = _down(message, arrays, here.model)
         shared = _shared(arrays, list(config["statistics"]), here.model)  # type: ignore[arg-type]
         _load_rest(arrays, [*config["trained"], *(config["statistics"] if shared else ())], here.model)  # type: ignore
-        memory = ClientMemory(context, str(config["run"]))
+        memory = ClientMemory(context, str(config["run"]), int(config["confirmed"]))  # type: ignore[arg-type]
         before = memory.read(r)
         kept = {name: here.model.ordered(vector) for name, vector in (before or {}).items()}
         local = here.visit(client, r, shared)
@@ -136,14 +144,15 @@ class ClientMemory:
     """What a client remembers of one federated run, by round: in Flower's context, and on disk if the node says so.
 
     A round that the server repeats after a kill must not see its own first attempt, so the last memory
-    from before the round is used, and kept beside the new one.
+    from before the round is used, and kept beside the new one; so is the last one that the server knows of.
     """
 
-    def __init__(self, context: Context, run: str) -> None:
+    def __init__(self, context: Context, run: str, confirmed: int) -> None:
         if not re.fullmatch("[0-9a-f]+", run):
             raise FedhaltError(f"{run!r} is no run of fedhalt's")
         self._state, self._run, folder = context.state, run, context.node_config.get("memory")
         self._folder = Path(str(folder)) / run / str(number(context)) if folder else None
+        self._confirmed = confirmed
 
     def read(self, r: int) -> Vectors | None:
         """The memory from before round r, None at the first visit."""
@@ -167,13 +176,16 @@ class ClientMemory:
             self._state[f"{MEMORY}.run"] = ConfigRecord({"run": self._run})
             self._state[MEMORY] = ArrayRecord({name: array_of(vector) for name, vector in vectors.items()})
             return
-        self._folder.mkdir(parents=True, exist_ok=True)
-        before = max((known for known in self._versions() if known < r), default=r)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FedhaltError(f"memory={self._folder.parent.parent} cannot be a folder: {error.strerror}") from None
+        older = [version for version in self._versions() if version < r]
+        known = [version for version in older if version <= self._confirmed]
         arrays = {name: vector.cpu().numpy() for name, vector in vectors.items()}
         files.write(self._path(r), files.from_arrays(arrays, {"fedhalt": "client memory"}))
-        for version in self._versions():
-            if version not in (before, r):
-                self._path(version).unlink(missing_ok=True)
+        for version in {*self._versions()} - {r, max(older, default=r), max(known, default=r)}:
+            self._path(version).unlink(missing_ok=True)
 
     def _versions(self) -> list[int]:
         folder = self._folder
@@ -231,6 +243,10 @@ def _load_rest(arrays: Vectors, done: list[str], model: Model) -> None:
 
 def _check_names(trained: list[str], model: Model) -> None:
     """Both halves must speak of the same parameters."""
+    mine = {value.data_ptr(): name for name, value in model.module.named_parameters()}
+    for name, value in model.module.state_dict().items():
+        if mine.get(value.data_ptr(), name) != name:
+            raise FedhaltError(f"{name!r} is tied to {mine[value.data_ptr()]!r}: FedMethod takes no tied weights")
     if trained != list(model.names):
         odd = sorted(set(trained) ^ set(model.names)) or ["their order"]
         raise FedhaltError(

@@ -25,6 +25,9 @@ from .state import LOG
 
 Numpy = dict[str, Any]
 
+RECORDS = ("weighted_by_key", "arrayrecord_key", "configrecord_key")
+"""Options of FedAvg's that name records: the two halves have agreed on them."""
+
 STATISTICS = ("*running_mean", "*running_var")
 """Floating-point arrays of a torch model that are no parameters."""
 
@@ -39,7 +42,7 @@ class FedMethod(FedAvg):
     statistics among them are averaged if the clients send them.
     """
 
-    fedhalt_state = ("state", "run", "visited")
+    fedhalt_state = ("state", "run", "visited", "confirmed")
     """What a continued run needs (`EarlyStopping(…, state=…)`)."""
 
     def __init__(
@@ -56,24 +59,19 @@ class FedMethod(FedAvg):
         **options: Any,
     ) -> None:
         known("method", method, methods.METHODS)
-        flower = set(FedAvg.__init__.__annotations__) - {"return"}
         hyper = methods.hyperparameters(method)
+        allowed = set(FedAvg.__init__.__annotations__) - {"return", *RECORDS}
         for name in options:
-            known(f"hyperparameter of {method} or option of Flower's FedAvg", name, [*hyper, *sorted(flower)])
-        settings = {name: value for name, value in options.items() if name in hyper}
-        super().__init__(**{name: value for name, value in options.items() if name not in hyper})
-        self.method: Any = methods.create(method, compat=compat, setting=setting, **settings)
-        self.described = files.to_json(
-            {
-                "name": method,
-                "compat": compat,
-                "setting": None if setting is None else asdict(setting),
-                "hyperparameters": {name: getattr(self.method, name) for name in hyper},
-            }
-        )
-        if cohort is not None and (self.fraction_train, "min_train_nodes" in options) != (1.0, False):
-            raise FedhaltError(f"cohort={cohort} draws the clients: leave fraction_train and min_train_nodes out")
+            known(f"hyperparameter of {method} or option of Flower's FedAvg", name, [*hyper, *sorted(allowed)])
+        settings = {name: options.pop(name) for name in hyper if name in options}
         self.cohort = None if cohort is None else whole("cohort", cohort)
+        if self.cohort is not None:
+            if {"fraction_train", "min_train_nodes"} & set(options):
+                raise FedhaltError(f"cohort={cohort} draws the clients: leave fraction_train and min_train_nodes out")
+            options.setdefault("min_available_nodes", max(2, self.cohort))
+        super().__init__(**options)
+        self.method: Any = methods.create(method, compat=compat, setting=setting, **settings)
+        self.described = _described(method, self.method, compat, setting)
         self.population = None if population is None else whole("population", population)
         self.seed = whole("seed", seed, least=0)
         self.weighting = known("weighting", weighting, ("uniform", "samples"))
@@ -83,9 +81,16 @@ class FedMethod(FedAvg):
         self.run: str | None = None
         """Names this federated training to the clients' memories, over restarts."""
         self.visited: list[int] = []
+        self.confirmed = 0
+        """The last round whose replies arrived: clients keep their memory from then."""
         self._continued: bool | None = None
         self._clients: dict[int, tuple[int, int]] = {}
         self._order: list[int] = []
+
+    @property
+    def fedhalt_identity(self) -> str:
+        """What must not change when a run goes on."""
+        return f"FedMethod({self.described}, cohort={self.cohort}, seed={self.seed}, weighting={self.weighting!r})"
 
     def summary(self) -> None:
         facts: Facts = self.method.facts
@@ -103,13 +108,14 @@ class FedMethod(FedAvg):
         x = self._flat(self._trained)
         if server_round == 1 or self.state is None:
             self.state, self.visited = _numpy(self.method.server_init(x), without="x"), []
-            self.run = secrets.token_hex(8)
+            self.run, self.confirmed = secrets.token_hex(8), 0
         state = {"x": x, **_torch(self.state)}
         messages = list(super().configure_train(server_round, arrays, config, grid))
         chosen = self._chosen(server_round, messages, grid)
         self._population = self.population or len(list(grid.get_node_ids()))
         down = {name: array_of(state[name]) for name in self.method.down if name != "x"}
         said: dict[str, Any] = {"method": self.described, "round": server_round, "run": str(self.run)}
+        said["confirmed"] = self.confirmed
         names = {"trained": self._trained, "statistics": self._statistics}
         for message in chosen:
             message.content["down"] = ArrayRecord(down)
@@ -126,7 +132,7 @@ class FedMethod(FedAvg):
                 reason = message.error.reason
                 LOG.warning("fedhalt: node %s failed: %s", message.metadata.src_node_id, reason)
             else:
-                good.append(message.content)
+                good.append(_checked(message.content))
         if not good:
             return None, None
         good.sort(key=self._place)
@@ -135,7 +141,7 @@ class FedMethod(FedAvg):
             up.add(position, _torch(content.array_records["up"]), float(_metrics(content)[self.weighted_by_key]))
         self._note_memory(good)
         state = self.method.server(up, x=self._flat(self._trained), **_torch(self.state or {}))
-        self.state = _numpy(state, without="x")
+        self.state, self.confirmed = _numpy(state, without="x"), server_round
         published = self._shaped(self._trained, state["x"])
         if "buffers" in good[0].array_records["up"]:
             published |= self._shaped(self._statistics, up.mean("buffers"))
@@ -168,23 +174,33 @@ class FedMethod(FedAvg):
             self._order = []
             return messages
         self._ask([m.metadata.dst_node_id for m in messages if m.metadata.dst_node_id not in self._clients], grid)
-        by_number = {}
+        by_number: dict[int, Message] = {}
         for message in messages:
             client, samples = self._clients.get(message.metadata.dst_node_id, (-1, 0))
+            if client in by_number:
+                LOG.warning("fedhalt: two nodes have the partition-id %s; the last one takes part", client)
             if samples:
                 by_number[client] = message
         eligible = sorted(by_number)
-        if self.cohort > len(eligible):
-            raise FedhaltError(f"a cohort of {self.cohort}, but only {len(eligible)} connected clients hold data")
-        drawn = rng(self.seed, "cohort", server_round).choice(len(eligible), self.cohort, replace=False)
-        self._order = [eligible[index] for index in drawn]
+        size = min(self.cohort, len(eligible))
+        if size < self.cohort:
+            text = f"a cohort of {self.cohort}, but only {size} connected clients answer and hold data"
+            if server_round == 1:
+                raise FedhaltError(f"{text}; wait for more by min_available_nodes")
+            LOG.warning("fedhalt: %s", text)
+        draw = rng(self.seed, "cohort", server_round)
+        self._order = [eligible[i] for i in draw.choice(len(eligible), size, replace=False)] if size else []
         return [by_number[client] for client in self._order]
 
     def _ask(self, nodes: list[int], grid: Grid) -> None:
         """Asks nodes that are new for their numbers."""
         messages = [Message(RecordDict({}), dst_node_id=node, message_type=MessageType.QUERY) for node in nodes]
         for reply in grid.send_and_receive(messages) if messages else []:
-            if not reply.has_error():
+            if reply.has_error():
+                LOG.warning(
+                    "fedhalt: node %s does not say who it is: %s", reply.metadata.src_node_id, reply.error.reason
+                )
+            else:
                 found = reply.content.metric_records["fedhalt"]
                 self._clients[reply.metadata.src_node_id] = (int(found["client"]), int(found["samples"]))  # type: ignore
 
@@ -208,6 +224,22 @@ class FedMethod(FedAvg):
     def _unknown(self, client: int) -> bool:
         """In a continued run a node without a partition-id has a new number: nobody can tell who it was."""
         return bool(self._continued) and client >= 2**31
+
+
+def _described(name: str, method: Any, compat: str | None, setting: Setting | None) -> str:
+    """The method as its other half reads it."""
+    said = {"name": name, "compat": compat, "setting": None if setting is None else asdict(setting)}
+    return files.to_json(
+        {**said, "hyperparameters": {key: getattr(method, key) for key in methods.hyperparameters(name)}}
+    )
+
+
+def _checked(content: RecordDict) -> RecordDict:
+    if "up" not in content.array_records:
+        raise FedhaltError(
+            "a reply without fedhalt's vectors: FedMethod's other half is a ClientApp made by client_app(…)"
+        )
+    return content
 
 
 def _metrics(content: RecordDict) -> Any:
