@@ -21,11 +21,9 @@ from .judge import candidates
 from .methods import METHODS, hyperparameters
 from .progress import Lines, Screen, closing, partition_table
 from .run import run
-from .spec import RunSpec
+from .spec import FIELDS, HYPERPARAMETERS, RunSpec
 from .task import shares
 
-FIELDS = {field.name: field for field in dataclasses.fields(RunSpec) if field.name != "hyperparameters"}
-HYPERPARAMETERS = sorted({name for method in METHODS for name in hyperparameters(method)})
 AROUND = ("rounds", "watch", "threshold", "patience", "stop", "workers", "device", "out", "data_root")
 """What a run needs besides its spec; all of it may stand in the TOML file too."""
 

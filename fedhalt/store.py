@@ -98,6 +98,10 @@ class ClientMemory(MutableMapping[int, Vectors]):
         return self.folder / f"{client}-{r}.safetensors"
 
 
+class InUse(FedhaltError):
+    """A run's folder is held by another process, which will go on with it."""
+
+
 class RunFolder:
     """One run's folder, held by one process at a time."""
 
@@ -109,7 +113,7 @@ class RunFolder:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self.close()
-            raise FedhaltError(f"{path} is in use by another process") from None
+            raise InUse(f"{path} is in use by another process") from None
         self.memory = ClientMemory(path / "memory")
         try:
             self._check_spec()
