@@ -82,14 +82,15 @@ def _loop(
     interrupted: Callable[[], bool],
 ) -> None:  # fmt: skip
     again: list[tuple[float, Trial]] = []  # not before that time: somebody else has it, or its worker died
-    stopping = False
+    stopping = exhausted = False
     while True:
         if interrupted() and not stopping:
             stopping = True
             executor.stop()
         while executor.free and not stopping:
-            trial = _due(again) or sampler.ask()
+            trial = _due(again) or (None if exhausted else sampler.ask())
             if trial is None:
+                exhausted = True
                 break
             trials[trial.number] = trial
             trial.state = "running"
@@ -101,11 +102,11 @@ def _loop(
             _settle(trial, sampler, again)
         look()
         running = any(trial.state == "running" for trial in trials.values())
-        if not running and (stopping or not again):
+        if not running and (stopping or (exhausted and not again)):
             for _, trial in again:
                 sampler.tell(trial)
             return
-        if not running:
+        if not running and again:
             time.sleep(PAUSE)
 
 
