@@ -59,6 +59,16 @@ def exponent(distance: Any) -> Any:
     return np.array([np.nan if r < 4 else np.polyfit(x[r // 2 : r], y[r // 2 : r], 1)[0] for r in range(1, len(y) + 1)])
 
 
+def drift(distance: Any, update: Any) -> Any:
+    """What the second half of the rounds so far added to the distance, against a random walk of its updates."""
+    squares = np.concatenate([[0.0], np.cumsum(update**2)])
+    out = np.full(len(distance), np.nan)
+    for r in range(4, len(distance) + 1):
+        half = r // 2
+        out[r - 1] = (distance[r - 1] - distance[half - 1]) / np.sqrt(squares[r] - squares[half])
+    return out
+
+
 def quantities(run: Run) -> dict[str, Any]:
     """What a verdict could be held against, per round; small is hopeless."""
     distance, update = run.columns["distance"], run.columns["update_norm"]
@@ -68,6 +78,7 @@ def quantities(run: Run) -> dict[str, Any]:
         "signed growth": (distance - before) / before,
         "net / gross movement": distance / np.cumsum(update),
         "distance / update": distance / update,
+        "outward drift / noise (z)": drift(distance, update),
         "net / random walk (w)": distance / np.sqrt(np.cumsum(update**2)),
     }
 
@@ -77,6 +88,7 @@ THRESHOLDS = {
     "signed growth": (-0.1, -0.03, 0.0, 0.01),
     "net / gross movement": (0.04, 0.06, 0.08, 0.1, 0.12, 0.15),
     "distance / update": (1.0, 2.0, 3.0, 4.0, 5.0, 6.0),
+    "outward drift / noise (z)": (-0.2, -0.1, -0.05, 0.0, 0.05, 0.1, 0.15, 0.2),
     "net / random walk (w)": (0.3, 0.4, 0.5, 0.6, 0.7, 0.8),
 }
 

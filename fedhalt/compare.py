@@ -111,8 +111,8 @@ def _quality(rows: list[dict[str, Any]]) -> tuple[float, float] | None:
 def show(console: Console, rows: list[dict[str, Any]], plan: Plan) -> None:
     """The table."""
     console.print(
-        f"{rows[0]['trials']} configurations of {plan.rounds} rounds; picked by {plan.objective} at the stop; quality is "
-        f"the balanced test accuracy at the full budget, mean ± deviation of its last {LAST} evaluated rounds\n",
+        f"{rows[0]['trials']} configurations of {plan.rounds} rounds; picked by {plan.objective} at the stop; "
+        f"quality: balanced test accuracy at the full budget, mean ± deviation of the last {LAST} evaluated rounds\n",
         markup=False,
     )  # fmt: skip
     made = Table(box=None, pad_edge=False, header_style="bold")

@@ -1,0 +1,1 @@
+"""Adapters to other people's frameworks: they import the core, never the reverse."""
