@@ -4,13 +4,13 @@ import pytest
 
 pytest.importorskip("torch")
 
-from hypothesis import given  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fedhalt import FedhaltError, plan  # noqa: E402
-from fedhalt.methods import METHODS, hyperparameters  # noqa: E402
-from fedhalt.space import Space  # noqa: E402
-from fedhalt.spec import FIELDS, HYPERPARAMETERS, RunSpec  # noqa: E402
+from fedhalt import FedhaltError, plan
+from fedhalt.methods import METHODS, hyperparameters
+from fedhalt.space import Space
+from fedhalt.spec import FIELDS, HYPERPARAMETERS, RunSpec
 
 
 def labels(table):
@@ -138,7 +138,7 @@ def test_a_plan_refuses_what_it_cannot_do(table, words):
 
 def test_the_stages_have_defaults_and_can_be_left_out():
     assert [str(stage) for stage in plan.plan({"space": SPACE}).watch] == [
-        "wandering threshold=0.6 patience=5", "growth threshold=0.01 patience=10",
+        "wandering threshold=0.6 patience=10", "growth threshold=0.01 patience=10",
     ]  # fmt: skip
     only = plan.plan({"space": {**SPACE, "evaluate_every": 0}, "objective": "none", "converge": False})
     assert [stage.name for stage in only.watch] == ["wandering"]

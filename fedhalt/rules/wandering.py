@@ -26,7 +26,7 @@ class Wandering:
     """
 
     threshold: float = 0.6
-    patience: int = 5
+    patience: int = 10
     reads: ClassVar[tuple[str, ...]] = ("distance", "update_norm")
 
     def __post_init__(self) -> None:
