@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ class Cluster:
             here = os.fspath(Path(__file__).parent.parent)  # the same fedhalt on the workers of this machine
             path = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
             environment: dict[str, Any] = {"env_vars": {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}}
+            _check_answers(plan.address)
             try:
                 ray.init(address=plan.address, runtime_env=environment, log_to_driver=False,
                          logging_level=logging.ERROR, include_dashboard=None if plan.address else False)  # fmt: skip
@@ -60,6 +62,16 @@ class Cluster:
         self.stop()
         if self.ours:
             ray.shutdown()
+
+
+def _check_answers(address: str | None) -> None:
+    """Ray itself waits for minutes before it says that nobody is there."""
+    host, colon, port = (address or "").rpartition("//")[2].rpartition(":")
+    if colon and port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), timeout=5).close()
+        except OSError as error:
+            raise FedhaltError(f"no Ray cluster answers at {address!r}: {error.strerror or error}") from None
 
 
 def _perform(job: str) -> str:

@@ -80,12 +80,11 @@ class Study:
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.out = plan, Path(plan.out)
-        self.out.mkdir(parents=True, exist_ok=True)
-        self.url = plan.storage or f"sqlite:///{self.out / 'study.db'}"
+        if plan.storage is None:
+            self.out.mkdir(parents=True, exist_ok=True)
+        storage = storage_of(plan.storage or f"sqlite:///{self.out / 'study.db'}")
         self.worker = uuid.uuid4().hex
-        self._alive = self._hold(self.worker)  # until this process ends, however it ends
         with self._alone():  # two processes that create one study at once would trip over each other
-            storage = storage_of(self.url)
             direction: Any = OBJECTIVES[plan.objective]
             self.study = optuna.create_study(
                 storage=storage, study_name=plan.study, direction=direction, load_if_exists=True,
@@ -96,9 +95,9 @@ class Study:
                 f"the study {plan.study} in the storage was begun with the other direction than {plan.objective} has: "
                 f"{self.study.direction.name.lower()}; name another study"
             )
-        if not self.study.trials:  # a process that joins must not draw what another has drawn
-            return
-        self.study.sampler = sampler_named(plan.sampler, plan.sampler_seed + len(self.study.trials))
+        if self.study.trials:  # a process that joins must not draw what another has drawn
+            self.study.sampler = sampler_named(plan.sampler, plan.sampler_seed + len(self.study.trials))
+        self._alive = self._hold(self.worker)  # until this process ends, however it ends
 
     @property
     def total(self) -> int:
@@ -135,6 +134,12 @@ class Study:
             self.study.tell(trial.token, state=State.FAIL)
         else:
             self.study.tell(trial.token, value)
+
+    def close(self) -> None:
+        """Nobody needs the lock any more: every trial was told or given back."""
+        if self._alive is not None:
+            (self.out / ".sweep" / self.worker).unlink(missing_ok=True)
+            self._alive.close()
 
     def _take_over(self) -> None:
         """Trials whose process is gone are proposed again."""

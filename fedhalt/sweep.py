@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 from .executors import Executor, Processes, Serial
@@ -30,6 +32,9 @@ class Sampler(Protocol):
     def total(self) -> int:
         """How many trials there will be."""
 
+    def close(self) -> None:
+        """The sweep is over."""
+
 
 class Listed:
     """Configurations that are known beforehand: a grid or a random sample."""
@@ -51,6 +56,9 @@ class Listed:
     def tell(self, trial: Trial) -> None:
         """A list does not learn."""
 
+    def close(self) -> None:
+        """A list holds nothing."""
+
 
 Watcher = Callable[[list[Trial], int], None]
 """Is shown all trials that were begun, and how many there will be, after every change and now and then."""
@@ -68,11 +76,11 @@ def sweep(plan: Plan, seen: Watcher = lambda trials, total: None, interrupted: C
     def look(_: Any = None) -> None:
         seen(list(trials.values()), sampler.total)
 
-    executor = executor_of(plan, look, interrupted)
-    try:
+    with contextlib.ExitStack() as last:
+        last.callback(sampler.close)
+        executor = executor_of(plan, look, interrupted)
+        last.callback(executor.close)
         _loop(plan, sampler, executor, trials, look, interrupted)
-    finally:
-        executor.close()
     look()
     return list(trials.values())
 
@@ -148,8 +156,6 @@ def executor_of(plan: Plan, beat: Callable[[Any], None], interrupted: Callable[[
         return Cluster(plan)
     if plan.parallel == 1:
         return Serial(beat, interrupted)
-    from pathlib import Path
-
     return Processes(plan.parallel, Path(plan.out) / "workers.log")
 
 
