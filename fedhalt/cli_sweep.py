@@ -24,6 +24,7 @@ def sweep_command(
     compare: Annotated[bool, typer.Option("--compare", help="Record all, then judge every way of stopping.")] = False,
     picture: Annotated[Path | None, typer.Option(help="Where --compare draws. Default: OUT/compare.png.")] = None,
     rounds: Annotated[str | None, typer.Option(help="The budget of rounds of a trial. Default: 500.")] = None,
+    objective: Annotated[str | None, typer.Option(help=f"{', '.join(plan.OBJECTIVES)}. Default: val_loss.")] = None,
     sampler: Annotated[str | None, typer.Option(help=f"{', '.join(plan.SAMPLERS)}. Default: grid.")] = None,
     trials: Annotated[str | None, typer.Option(help="Number of trials, unless the sampler is grid.")] = None,
     storage: Annotated[str | None, typer.Option(help="URL of Optuna's storage. Default: sqlite in OUT.")] = None,
@@ -39,8 +40,8 @@ def sweep_command(
 
     fedhalt sweep sweep.toml --parallel 2
     """
-    typed = {"rounds": rounds, "sampler": sampler, "trials": trials, "storage": storage, "executor": executor,
-             "address": address, "parallel": parallel, "workers": workers, "out": out,
+    typed = {"rounds": rounds, "objective": objective, "sampler": sampler, "trials": trials, "storage": storage,
+             "executor": executor, "address": address, "parallel": parallel, "workers": workers, "out": out,
              "data_root": data_root}  # fmt: skip
     given = {name: _value(name, text) for name, text in typed.items() if text is not None}
     read = plan.load(file, given)

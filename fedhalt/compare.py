@@ -144,7 +144,7 @@ def draw(rows: list[dict[str, Any]], plan: Plan, path: Path) -> None:
     """Cost on the left, quality of the pick on the right."""
     bars_and_dots(
         [row["strategy"] for row in rows], [row["share"]["rounds"] for row in rows],
-        [(row["quality"], row["spread"]) for row in rows],
+        [(row["quality"], row["spread"], row["pick"] or "") for row in rows],
         (f"rounds, share of {rows[0]['cost']['rounds']:.0f}", "balanced test accuracy of the pick at the full budget"),
         path,
     )  # fmt: skip
