@@ -17,6 +17,9 @@ def blocks(page):
 def test_python_blocks_run(page, tmp_path, monkeypatch):
     if any("methods" in block or "fedhalt.run" in block for block in blocks(page)):
         pytest.importorskip("torch")
+    if any("fedhalt.sweep" in block for block in blocks(page)):
+        pytest.importorskip("torch")
+        pytest.importorskip("optuna")
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "docs"}
     for block in blocks(page):

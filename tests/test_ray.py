@@ -1,24 +1,26 @@
 """Ray: trials on a cluster, one of whose workers is killed, and a Stopper for people's own Tuner."""
 
+import json
 import os
 import signal
 import subprocess
-import threading
+import sys
 import time
 import warnings
 
 import pytest
 
-pytest.importorskip("ray")
+ray = pytest.importorskip("ray")
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
-from fedhalt import FedhaltError, GrowthRate, Trajectory, TwoStages, Wandering, plan, stop_round
-from fedhalt.run import run
-from fedhalt.spec import RunSpec
-from fedhalt.sweep import sweep
+from fedhalt import FedhaltError, GrowthRate, Trajectory, TwoStages, Wandering, plan, stop_round  # noqa: E402
+from fedhalt.run import run  # noqa: E402
+from fedhalt.spec import RunSpec  # noqa: E402
+from fedhalt.sweep import sweep  # noqa: E402
 
 os.environ["RAY_worker_niceness"] = "0"  # its default makes workers wait for everything else on a busy machine
+FEDHALT = [sys.executable, "-c", "from fedhalt.cli import main; main()"]
 SMALL = {"data": "digits", "clients": 12, "cohort": 4, "epochs": 1, "c": 0.5}
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own, of processes and accelerators
 
@@ -38,29 +40,41 @@ def tasks():
     return [int(line.split()[0]) for line in listed if "ray::_perform" in line]
 
 
-def test_a_worker_of_a_local_cluster_is_killed_and_its_trial_goes_on(tmp_path):
-    found, killed = [], []
-    thread = threading.Thread(target=lambda: found.extend(sweep(small(tmp_path))))
-    thread.start()
-    end = time.monotonic() + 240
-    while not killed and thread.is_alive() and time.monotonic() < end:
-        if rounds(tmp_path / "runs") >= 3 and tasks():
-            killed.append(tasks()[0])
-            os.kill(killed[0], signal.SIGKILL)
-        time.sleep(0.02)
-    thread.join(timeout=240)
-    assert killed and [trial.state for trial in found] == ["complete"] * 2
-    for trial in found:
-        alone = run(trial.spec, tmp_path / "alone", rounds=15, stop="never", workers=1)
-        rows = [Trajectory.load(os.path.join(place, trial.spec.id, "trajectory.jsonl")).rows
-                for place in (tmp_path / "runs", tmp_path / "alone")]  # fmt: skip
-        without = [[{k: v for k, v in row.items() if k != "seconds"} for row in each] for each in rows]
-        assert without[0] == without[1] and alone["rounds"] == 15
-
-
 def test_an_address_where_no_cluster_is(tmp_path):
     with pytest.raises(FedhaltError, match=r"no Ray cluster answers at '127.0.0.1:1'"):
         sweep(small(tmp_path, address="127.0.0.1:1"))
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A local cluster that knows nothing of the sweep: its address."""
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield ray.get_runtime_context().gcs_address
+    ray.shutdown()
+
+
+def test_a_worker_of_a_cluster_is_killed_and_its_trial_goes_on(cluster, tmp_path):
+    text = f"""rounds = 15\nout = "{tmp_path / "runs"}"\nscreen = false\nconverge = false\nparallel = 2
+    [space]\ndata = "digits"\nclients = 12\ncohort = 4\nepochs = 1\nc = 0.5\nlr = [0.05, 0.1]"""
+    (tmp_path / "sweep.toml").write_text(text)
+    line = [*FEDHALT, "sweep", str(tmp_path / "sweep.toml"), "--executor", "ray", "--address", cluster, "--json"]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    killed, end = [], time.monotonic() + 240
+    while not killed and process.poll() is None and time.monotonic() < end:
+        if rounds(tmp_path / "runs") >= 2 and tasks():
+            killed.append(tasks()[0])
+            os.kill(killed[0], signal.SIGKILL)
+        time.sleep(0.01)
+    out, err = process.communicate(timeout=240)
+    assert killed and process.returncode == 0, err
+    assert [trial["state"] for trial in json.loads(out)["trials"]] == ["complete"] * 2
+    for lr in (0.05, 0.1):
+        spec = RunSpec(**SMALL, lr=lr)
+        run(spec, tmp_path / "alone", rounds=15, stop="never", workers=1)
+        rows = [Trajectory.load(place / spec.id / "trajectory.jsonl").rows
+                for place in (tmp_path / "runs", tmp_path / "alone")]  # fmt: skip
+        without = [[{k: v for k, v in row.items() if k != "seconds"} for row in each] for each in rows]
+        assert without[0] == without[1] and len(without[0]) == 15
 
 
 def results(distances, updates):
@@ -82,8 +96,7 @@ def test_the_stopper_judges_each_trial_by_itself_and_takes_restored_ones_back():
         stopper("other", {"distance": 1.0, "training_iteration": 1, "pid": 7})
 
 
-@pytest.mark.slow
-def test_a_real_tuner(tmp_path):
+def test_a_real_tuner(cluster, tmp_path):
     from ray import tune
 
     from fedhalt.integrations.ray import DistanceStopper
@@ -104,7 +117,3 @@ def test_a_real_tuner(tmp_path):
     )  # fmt: skip
     ended = {result.config["rate"]: result.metrics["training_iteration"] for result in tuner.fit()}
     assert ended[0.01] == 60 and ended[2.0] < 20
-
-
-def test_specs_are_the_same_wherever_they_run():
-    assert plan.plan({"space": {**SMALL, "lr": 0.05}}).space.grid() == [RunSpec(**SMALL, lr=0.05)]
