@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import sys
 from pathlib import Path
@@ -55,13 +56,18 @@ def sweep_command(
         typer.echo(files.to_json(_object(read, found)))
     if stopped:
         raise typer.Exit(130)
+    if any(trial.state == "failed" for trial in found):
+        raise typer.Exit(1)
 
 
 def _run(read: Plan, as_json: bool) -> tuple[list[Trial], bool]:
     """Runs the sweep under the eyes of a person."""
     console = Console(stderr=as_json, highlight=False, width=None if sys.stdout.isatty() else 160)
     stopping = after_this_round()
-    with (Screen if console.is_terminal else Lines)(console, read) as shown:
+    with contextlib.ExitStack() as around:
+        if as_json:  # Ray, for one, prints its own news
+            around.enter_context(contextlib.redirect_stdout(sys.stderr))
+        shown = around.enter_context((Screen if console.is_terminal else Lines)(console, read))
         found = sweep(read, shown, stopping)
     failed = [trial for trial in found if trial.state == "failed"]
     if found and len(failed) == len(found):

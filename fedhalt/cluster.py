@@ -41,6 +41,7 @@ class Cluster:
                 raise FedhaltError(f"no Ray cluster answers at {plan.address!r}: {first}") from None
         self.task = ray.remote(num_cpus=plan.workers, max_retries=RETRIES)(_perform)
         self.going: dict[Any, int] = {}
+        self.stopped = False
 
     @property
     def free(self) -> int:
@@ -51,10 +52,11 @@ class Cluster:
 
     def wait(self, seconds: float) -> Done:
         ready, _ = ray.wait(list(self.going), timeout=seconds) if self.going else ([], [])
-        return [(self.going.pop(task), _outcome(task)) for task in ready]
+        return [(self.going.pop(task), _outcome(task, self.stopped)) for task in ready]
 
     def stop(self) -> None:
         """Ends the tasks at once: a round in the middle is done again, whole ones are in the folders."""
+        self.stopped = True
         for task in self.going:
             ray.cancel(task, force=True)
 
@@ -82,12 +84,11 @@ def _perform(job: str) -> str:
     return files.to_json(perform(files.from_json(job)))
 
 
-def _outcome(task: Any) -> dict[str, Any]:
+def _outcome(task: Any, stopped: bool) -> dict[str, Any]:
     try:
         found: dict[str, Any] = files.from_json(ray.get(task))
         return found
-    except (ray.exceptions.TaskCancelledError, ray.exceptions.WorkerCrashedError) as error:
-        cancelled = isinstance(error, ray.exceptions.TaskCancelledError)
-        return {"state": "interrupted" if cancelled else "lost", "error": str(error).splitlines()[0]}
     except ray.exceptions.RayError as error:
-        return {"state": "failed", "error": (str(error).strip().splitlines() or [type(error).__name__])[-1]}
+        crashed = isinstance(error, ray.exceptions.WorkerCrashedError)
+        words = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+        return {"state": "interrupted" if stopped else "lost" if crashed else "failed", "error": words}
