@@ -1,6 +1,7 @@
 """Which data-free verdict tells hopeless configurations from good ones? Numbers and picture of docs/findings.md.
 
 python experiments/screening.py --choose runs/blood --test runs/derma --picture docs/pictures/screening.png
+python experiments/screening.py --choose runs/blood runs/derma --test runs/skews runs/cnn runs/digits
 
 Every run folder under a folder is one configuration, recorded to the full budget. Its score is the mean balanced test
 accuracy of its last 20 rounds, its place the way from chance (0) to the best run of the same data, model and skew (1).
@@ -23,7 +24,7 @@ from fedhalt import GrowthAuthors, GrowthRate, Trajectory, stop_round
 from fedhalt.rules.wandering import Wandering
 
 HOPELESS, GOOD = 0.5, 0.85
-PATIENCES = (3, 5, 10)
+PATIENCES = (3, 5, 10, 15, 20, 30)
 
 
 @dataclass(frozen=True)
@@ -175,19 +176,21 @@ def draw(sets: dict[str, list[Run]], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--choose", type=Path, required=True, help="folder of run folders the verdict is chosen on")
+    parser.add_argument("--choose", type=Path, nargs="+", required=True, help="folders the verdict is chosen on")
     parser.add_argument("--test", type=Path, nargs="*", default=[], help="folders it is only judged on")
     parser.add_argument("--picture", type=Path)
     parser.add_argument("--all", action="store_true", help="every setting, not only the best of each quantity")
     given = parser.parse_args()
-    chosen_on = list(runs(given.choose))
+    chosen_on = [run for folder in given.choose for run in runs(folder)]
     rows = table(chosen_on)
-    keys = best(rows)
-    show(f"{given.choose} (chosen on)", chosen_on, rows, list(rows) if given.all else keys)
-    sets = {given.choose.name: chosen_on}
+    shipped = ("net / random walk (w)", Wandering().threshold, Wandering().patience)
+    keys = list(dict.fromkeys([*best(rows), shipped]))
+    title = " and ".join(folder.name for folder in given.choose)
+    show(f"{title} (chosen on)", chosen_on, rows, list(rows) if given.all else keys)
+    sets = {title: chosen_on}
     for folder in given.test:
         sets[folder.name] = list(runs(folder))
-        show(f"{folder} (not seen)", sets[folder.name], table(sets[folder.name]), keys)
+        show(f"{folder.name} (not seen)", sets[folder.name], table(sets[folder.name]), keys)
     if given.picture:
         draw(sets, given.picture)
 

@@ -51,7 +51,7 @@ def test_costs_picks_and_quality_by_hand(recorded):
     assert fast["cost"]["rounds"] == sum(stop_round(GrowthRate(0.1), record) for record in (GOOD, SLOW, THROWN))
     ours = rows["wandering alone"]
     assert ours["screened"] == 1 and ours["best_screened"] == pytest.approx(0.1)
-    assert ours["cost"]["rounds"] == 200 + 12 and ours["pick"] == "lr=0.1"  # w = 1 / sqrt(r) < 0.6 from round 3 on
+    assert ours["cost"]["rounds"] == 200 + 19 and ours["pick"] == "lr=0.1"  # w = 1 / sqrt(r) < 0.5 from round 5 on
 
 
 def test_a_wrong_pick_shows_as_regret(recorded):

@@ -120,7 +120,7 @@ def test_somebodys_own_study(tmp_path):
     own.optimize(objective, n_trials=2)
     assert states(own) == ["COMPLETE", "PRUNED"] and not any(trial.intermediate_values for trial in own.trials)
     done, pruned = own.trials
-    assert done.user_attrs["reason"] == "saturated" and pruned.user_attrs == {"rounds": 11, "reason": "screened"}
+    assert done.user_attrs["reason"] == "saturated" and pruned.user_attrs == {"rounds": 18, "reason": "screened"}
 
 
 def test_runs_of_the_simulator_in_somebodys_own_study(tmp_path):

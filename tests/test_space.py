@@ -138,7 +138,7 @@ def test_a_plan_refuses_what_it_cannot_do(table, words):
 
 def test_the_stages_have_defaults_and_can_be_left_out():
     assert [str(stage) for stage in plan.plan({"space": SPACE}).watch] == [
-        "wandering threshold=0.6 patience=10", "growth threshold=0.01 patience=10",
+        "wandering threshold=0.5 patience=15", "growth threshold=0.01 patience=10",
     ]  # fmt: skip
     only = plan.plan({"space": {**SPACE, "evaluate_every": 0}, "objective": "none", "converge": False})
     assert [stage.name for stage in only.watch] == ["wandering"]

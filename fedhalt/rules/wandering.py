@@ -25,8 +25,8 @@ class Wandering:
     once with reason "diverged". It says nothing about a run that moves too slowly.
     """
 
-    threshold: float = 0.6
-    patience: int = 10
+    threshold: float = 0.5
+    patience: int = 15
     reads: ClassVar[tuple[str, ...]] = ("distance", "update_norm")
 
     def __post_init__(self) -> None:
