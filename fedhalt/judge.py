@@ -58,7 +58,7 @@ def recorded(path: Path) -> Trajectory:
         if not (path / "trajectory.jsonl").exists():
             inside = sorted(path.glob("*/trajectory.jsonl"))
             if inside:
-                raise FedhaltError(f"{path} holds {len(inside)} run folders: give them, {path}/*")
+                raise FedhaltError(f"{path} holds {len(inside)} run folders: give them, {path}/*/")
             raise FedhaltError(f"{path} holds no trajectory.jsonl; for a folder of saved models add --checkpoints")
         path = path / "trajectory.jsonl"
     with open(path, "rb") as file:

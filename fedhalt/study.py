@@ -82,12 +82,12 @@ class Study:
         self.plan, self.out = plan, Path(plan.out)
         if plan.storage is None:
             self.out.mkdir(parents=True, exist_ok=True)
-        storage = storage_of(plan.storage or f"sqlite:///{self.out / 'study.db'}")
+        self.storage = storage_of(plan.storage or f"sqlite:///{self.out / 'study.db'}")
         self.worker = uuid.uuid4().hex
         with self._alone():  # two processes that create one study at once would trip over each other
             direction: Any = OBJECTIVES[plan.objective]
             self.study = optuna.create_study(
-                storage=storage, study_name=plan.study, direction=direction, load_if_exists=True,
+                storage=self.storage, study_name=plan.study, direction=direction, load_if_exists=True,
                 sampler=sampler_named(plan.sampler, plan.sampler_seed),
             )  # fmt: skip
         if self.study.direction.name.lower() != direction:
@@ -151,7 +151,7 @@ class Study:
     def _propose_again(self, number: int) -> None:
         trial = self.study.get_trials(deepcopy=False)[number]
         with contextlib.suppress(RuntimeError):  # finished meanwhile
-            self.study._storage.set_trial_user_attr(trial._trial_id, AGAIN, True)
+            self.storage.set_trial_user_attr(trial._trial_id, AGAIN, True)
             self.study.tell(number, state=State.FAIL)
             self.study.enqueue_trial(trial.params, user_attrs={"goes_on_from": number})
 
