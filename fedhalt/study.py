@@ -84,6 +84,7 @@ class Study:
             self.out.mkdir(parents=True, exist_ok=True)
         self.storage = storage_of(plan.storage or f"sqlite:///{self.out / 'study.db'}")
         self.worker = uuid.uuid4().hex
+        self._open: set[int] = set()
         with self._alone():  # two processes that create one study at once would trip over each other
             direction: Any = OBJECTIVES[plan.objective]
             self.study = optuna.create_study(
@@ -95,8 +96,6 @@ class Study:
                 f"the study {plan.study} in the storage was begun with the other direction than {plan.objective} has: "
                 f"{self.study.direction.name.lower()}; name another study"
             )
-        if self.study.trials:  # a process that joins must not draw what another has drawn
-            self.study.sampler = sampler_named(plan.sampler, plan.sampler_seed + len(self.study.trials))
         self._alive = self._hold(self.worker)  # until this process ends, however it ends
 
     @property
@@ -110,6 +109,10 @@ class Study:
             counted = [trial for trial in trials if AGAIN not in trial.user_attrs and trial.state != State.WAITING]
             if len(counted) >= self.total and not any(trial.state == State.WAITING for trial in trials):
                 return None
+            if (
+                self.plan.sampler != "qmc"
+            ):  # whose place in its sequence is in the study; two processes must not draw alike
+                self.study.sampler = sampler_named(self.plan.sampler, self.plan.sampler_seed + len(trials))
             asked = self.study.ask()
             asked.set_user_attr(WORKER, self.worker)
             try:
@@ -118,9 +121,14 @@ class Study:
                 self.study.tell(asked, state=State.FAIL)
                 raise FedhaltError(f"the study {self.plan.study} is of another space: {error}") from None
             asked.set_user_attr("run", spec.id)
+        self._open.add(asked.number)
         return Trial(asked.number, spec, self.plan.space.label(spec), token=asked)
 
     def tell(self, trial: Trial) -> None:
+        self._tell(trial)
+        self._open.discard(trial.number)
+
+    def _tell(self, trial: Trial) -> None:
         if trial.state in ("interrupted", "elsewhere", "lost"):
             self._propose_again(trial.token.number)
             return
@@ -136,9 +144,10 @@ class Study:
             self.study.tell(trial.token, value)
 
     def close(self) -> None:
-        """Nobody needs the lock any more: every trial was told or given back."""
+        """The lock is let go; a trial that was never told is left to the next process by it."""
         if self._alive is not None:
-            (self.out / ".sweep" / self.worker).unlink(missing_ok=True)
+            if not self._open:
+                (self.out / ".sweep" / self.worker).unlink(missing_ok=True)
             self._alive.close()
 
     def _take_over(self) -> None:

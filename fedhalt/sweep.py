@@ -64,13 +64,14 @@ Watcher = Callable[[list[Trial], int], None]
 """Is shown all trials that were begun, and how many there will be, after every change and now and then."""
 
 
-def sweep(plan: Plan, seen: Watcher = lambda trials, total: None, interrupted: Callable[[], bool] = lambda: False,
-          sampler: Sampler | None = None) -> list[Trial]:  # fmt: skip
+def sweep(
+    plan: Plan, seen: Watcher = lambda trials, total: None, interrupted: Callable[[], bool] = lambda: False
+) -> list[Trial]:
     """Runs every trial of the plan to its end, and returns them.
 
     Finished runs are only read, interrupted ones go on, those that another process holds are waited for.
     """
-    sampler = sampler if sampler is not None else sampler_of(plan)
+    sampler = sampler_of(plan)
     trials: dict[int, Trial] = {}
 
     def look(_: Any = None) -> None:

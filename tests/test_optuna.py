@@ -19,7 +19,7 @@ np = pytest.importorskip("numpy")
 from fedhalt import FedhaltError, GrowthRate, Trajectory, Wandering, plan  # noqa: E402
 from fedhalt.integrations.optuna import TrialStopper, run_trial  # noqa: E402
 from fedhalt.spec import RunSpec  # noqa: E402
-from fedhalt.study import storage_of  # noqa: E402
+from fedhalt.study import Study, storage_of  # noqa: E402
 from fedhalt.sweep import best, sweep  # noqa: E402
 
 FEDHALT = [sys.executable, "-c", "from fedhalt.cli import main; main()"]
@@ -101,6 +101,18 @@ def test_two_processes_share_a_study_and_one_is_killed(tmp_path):
     assert again.params == lost.params and again.user_attrs["run"] == lost.user_attrs["run"]
     files = sorted((tmp_path / "runs").glob("*/trajectory.jsonl"))
     assert len(files) == 3 and all(len(Trajectory.load(file)) == 30 for file in files)  # it went on, not anew
+
+
+def test_a_trial_that_was_never_told_goes_to_the_next_process_and_no_sooner(tmp_path):
+    read = small(tmp_path, space={**SMALL, "lr": {"low": 0.01, "high": 0.1}})
+    first, second = Study(read), Study(read)
+    begun, other = first.ask(), second.ask()
+    assert begun.spec != other.spec  # the first is alive: its trial is its own
+    first.close()
+    again = second.ask()
+    assert again.spec == begun.spec and again.number != begun.number
+    assert states(study(f"sqlite:///{tmp_path / 'runs' / 'study.db'}")) == ["FAIL", "RUNNING", "RUNNING"]
+    second.close()
 
 
 def test_somebodys_own_study(tmp_path):
