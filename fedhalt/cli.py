@@ -1,4 +1,4 @@
-"""The command line: `fedhalt replay | methods`, and from cli_run.py `run | partition`."""
+"""The command line: `fedhalt replay | methods`, from cli_run.py `run | partition`, from cli_sweep.py `sweep`."""
 
 from __future__ import annotations
 
@@ -191,6 +191,7 @@ def _add_simulator() -> None:
     """The commands that need torch; without it they only say what to install."""
     try:
         from .cli_run import partition_command, run_command, with_spec_options
+        from .cli_sweep import sweep_command
     except MissingExtra as missing:
         text = str(missing)
 
@@ -198,11 +199,12 @@ def _add_simulator() -> None:
             raise FedhaltError(text)
 
         anything = {"ignore_unknown_options": True, "allow_extra_args": True}
-        for name in ("run", "partition"):
+        for name in ("run", "partition", "sweep"):
             app.command(name, help="Needs the extra `sim` (torch).", context_settings=anything)(absent)
         return
     app.command("run", cls=Several)(with_spec_options(run_command))
     app.command("partition")(with_spec_options(partition_command))
+    app.command("sweep")(sweep_command)
 
 
 def main() -> None:

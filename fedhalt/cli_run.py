@@ -21,11 +21,9 @@ from .judge import candidates
 from .methods import METHODS, hyperparameters
 from .progress import Lines, Screen, closing, partition_table
 from .run import run
-from .spec import RunSpec
+from .spec import FIELDS, HYPERPARAMETERS, RunSpec
 from .task import shares
 
-FIELDS = {field.name: field for field in dataclasses.fields(RunSpec) if field.name != "hyperparameters"}
-HYPERPARAMETERS = sorted({name for method in METHODS for name in hyperparameters(method)})
 AROUND = ("rounds", "watch", "threshold", "patience", "stop", "workers", "device", "out", "data_root")
 """What a run needs besides its spec; all of it may stand in the TOML file too."""
 
@@ -89,7 +87,7 @@ def run_command(
     if "budget" in names:
         rules["rounds"] = [budget]
     asked = candidates(names if isinstance(names, list) else [names], rules)
-    stopping = _after_this_round()
+    stopping = after_this_round()
     console = Console(stderr=as_json, highlight=False, width=None if sys.stdout.isatty() else 160)
     view = Screen if console.is_terminal else Lines
     options: dict[str, Any] = {name: around[name] for name in ("stop", "device", "data_root") if name in around}
@@ -190,7 +188,7 @@ def _whole(name: str, text: Any) -> int:
     return whole(name, _value(text))
 
 
-def _after_this_round() -> Callable[[], bool]:
+def after_this_round() -> Callable[[], bool]:
     """Ctrl-C asks for an end after the round; a second one ends at once."""
     asked: list[int] = []
 

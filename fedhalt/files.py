@@ -23,6 +23,10 @@ NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """JSON has no such numbers: they are written as these strings, which every reader accepts."""
 
 
+class InUse(FedhaltError):
+    """Another process holds the folder; whoever shares work leaves it to that one."""
+
+
 def write(path: Path, data: bytes, durable: bool = True) -> None:
     """The whole file or the old one: written beside it and moved into place.
 
@@ -54,7 +58,7 @@ def lock(folder: Path) -> IO[str]:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         file.close()
-        raise FedhaltError(f"{folder} is in use by another process") from None
+        raise InUse(f"{folder} is in use by another process") from None
     return file
 
 

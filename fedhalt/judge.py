@@ -28,6 +28,13 @@ class Candidate:
         return " ".join([self.name, *(f"{key}={value}" for key, value in self.settings.items())])
 
 
+def candidate(name: str, **settings: Any) -> Candidate:
+    """One rule by its command-line name: `candidate("growth", threshold=0.1)`."""
+    rule = rules.create(name, **settings)
+    shown = {key: getattr(rule, key) for key in ("threshold", "patience", "rounds") if hasattr(rule, key)}
+    return Candidate(name, shown, rule)
+
+
 def candidates(names: Sequence[str], settings: Mapping[str, Sequence[Any]]) -> list[Candidate]:
     """Every rule with every combination of the given settings that it takes."""
     for name in names:
@@ -39,11 +46,8 @@ def candidates(names: Sequence[str], settings: Mapping[str, Sequence[Any]]) -> l
     for name in names:
         taken = {key: values for key, values in settings.items() if values and key in rules.accepts(name)}
         for values in itertools.product(*taken.values()):
-            chosen = dict(zip(taken, values, strict=True))
-            rule = rules.create(name, **chosen)
-            shown = {key: getattr(rule, key) for key in ("threshold", "patience", "rounds") if hasattr(rule, key)}
-            made.append(Candidate(name, shown, rule))
-    return [candidate for index, candidate in enumerate(made) if candidate not in made[:index]]
+            made.append(candidate(name, **dict(zip(taken, values, strict=True))))
+    return [one for index, one in enumerate(made) if one not in made[:index]]
 
 
 def recorded(path: Path) -> Trajectory:
@@ -54,7 +58,7 @@ def recorded(path: Path) -> Trajectory:
         if not (path / "trajectory.jsonl").exists():
             inside = sorted(path.glob("*/trajectory.jsonl"))
             if inside:
-                raise FedhaltError(f"{path} holds {len(inside)} run folders: give them, {path}/*")
+                raise FedhaltError(f"{path} holds {len(inside)} run folders: give them, {path}/*/")
             raise FedhaltError(f"{path} holds no trajectory.jsonl; for a folder of saved models add --checkpoints")
         path = path / "trajectory.jsonl"
     with open(path, "rb") as file:

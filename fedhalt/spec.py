@@ -116,6 +116,11 @@ class RunSpec:
         return f"{data}-{self.method}-{self.skew}-{self.c:g}-s{self.seed}-{digest}"
 
 
+FIELDS = {field.name: field for field in dataclasses.fields(RunSpec) if field.name != "hyperparameters"}
+HYPERPARAMETERS = sorted({name for method in methods.METHODS for name in methods.hyperparameters(method)})
+"""The names that a person may set, of a run and of the methods."""
+
+
 def from_json(data: Any) -> RunSpec:
     """The spec that `to_json` described."""
     try:

@@ -8,7 +8,11 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 
-NEEDS = {("methods", "fedhalt.run", "import torch"): "torch", ("flwr", "integrations.flower"): "flwr"}
+NEEDS = {
+    ("methods", "fedhalt.run", "fedhalt.sweep", "import torch"): "torch",
+    ("flwr", "integrations.flower"): "flwr",
+    ("fedhalt.sweep",): "optuna",
+}
 """Words in a code block, and the package that they need."""
 
 

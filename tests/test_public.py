@@ -21,9 +21,10 @@ def test_importing_the_package_and_its_command_line_imports_no_framework():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-def test_without_torch_the_simulator_says_what_to_install():
+@pytest.mark.parametrize("command", ["run", "sweep"])
+def test_without_torch_the_simulator_says_what_to_install(command):
     code = "import sys; sys.modules['torch'] = None; from fedhalt.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code, "run", "--lr", "3", "x"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code, command, "--lr", "3", "x"], capture_output=True, text=True)
     assert done.returncode == 2 and "pip install 'fedhalt[sim]'" in done.stderr and "Traceback" not in done.stderr
 
 

@@ -10,11 +10,12 @@ from typing import Any
 
 from ..check import FedhaltError, known
 from .base import Row, Rule, State, Status
-from .combine import AllOf, AnyOf, Budget, Combination
+from .combine import AllOf, AnyOf, Budget, Combination, TwoStages
 from .growth import GrowthAuthors, GrowthRate
 from .movement import Difference, RelativeUpdate, WeightDiff
 from .plateau import Plateau
 from .replay import replay, stop_round
+from .wandering import Wandering
 
 __all__ = [
     "RULES",
@@ -30,6 +31,8 @@ __all__ = [
     "Rule",
     "State",
     "Status",
+    "TwoStages",
+    "Wandering",
     "WeightDiff",
     "create",
     "from_json",
@@ -46,12 +49,25 @@ RULES: dict[str, Callable[..., Rule]] = {
     "difference": Difference,
     "relative-update": RelativeUpdate,
     "weight-diff": WeightDiff,
+    "wandering": Wandering,
     "budget": Budget,
 }
 
 TYPES: dict[str, Callable[..., Rule]] = {
     rule.__name__: rule
-    for rule in (GrowthRate, GrowthAuthors, Plateau, Difference, RelativeUpdate, WeightDiff, Budget, AnyOf, AllOf)
+    for rule in (
+        GrowthRate,
+        GrowthAuthors,
+        Plateau,
+        Difference,
+        RelativeUpdate,
+        WeightDiff,
+        Wandering,
+        Budget,
+        AnyOf,
+        AllOf,
+        TwoStages,
+    )
 }
 
 

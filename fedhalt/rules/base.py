@@ -26,7 +26,7 @@ class Status(NamedTuple):
     streak: int
     stop: bool
     reason: str
-    """Empty while going on; then "saturated", "frozen", "diverged", "plateau" or "budget"."""
+    """Empty while going on; then "saturated", "frozen", "diverged", "plateau", "wandering", "screened" or "budget"."""
 
 
 class Rule(Protocol):

@@ -94,3 +94,30 @@ class AllOf(Combination):
 
     def enough(self, fired: int) -> bool:
         return fired == len(self.rules)
+
+
+@dataclass(frozen=True, init=False)
+class TwoStages(AnyOf):
+    """Two rules of a trial: the first ends a hopeless one ("screened"), the second one that is done (its own reason).
+
+    Where both fire in one round the trial is screened; a run that diverged is hopeless whoever says so. `HOPELESS`
+    holds the reasons that mean it.
+
+    >>> from fedhalt import GrowthRate, TwoStages, Wandering, replay
+    >>> thrown_about = [{"distance": 1.0, "update_norm": 1.0}] * 9
+    >>> next(s for s in replay(TwoStages(Wandering(0.5, 2), GrowthRate(1e-9, 9)), thrown_about) if s.stop).reason
+    'screened'
+    """
+
+    HOPELESS: ClassVar[tuple[str, ...]] = ("screened", "diverged")
+
+    def __init__(self, screen: Rule, converge: Rule) -> None:
+        super().__init__(screen, converge)
+
+    def step(self, state: State, row: Row) -> tuple[State, Status]:
+        after, status = super().step(state, row)
+        screened, done = after["reasons"]
+        if not status.stop:
+            return after, status
+        diverged = "diverged" in (screened, done)
+        return after, status._replace(reason="diverged" if diverged else "screened" if screened else done)

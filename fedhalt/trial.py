@@ -1,0 +1,120 @@
+"""One trial of a sweep: a run under two rules, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import files, rules, spec
+from .check import FedhaltError
+from .files import InUse
+from .judge import Candidate
+from .plan import Plan
+from .run import run
+from .spec import RunSpec
+from .trajectory import Trajectory
+
+ENDED = ("screened", "converged", "complete", "failed")
+"""States that are final; the others are waiting, running, interrupted, elsewhere (another process has it) and lost."""
+
+
+@dataclass
+class Trial:
+    """A configuration on its way through a sweep."""
+
+    number: int
+    spec: RunSpec
+    label: str
+    state: str = "waiting"
+    outcome: dict[str, Any] = field(default_factory=dict)
+    attempts: int = 0
+    token: Any = None
+    """What the sampler needs to recognise it."""
+
+    @property
+    def value(self) -> float | None:
+        """The objective where it counts: a screened trial has none."""
+        return self.outcome.get("value") if self.state in ("converged", "complete") else None
+
+
+def job(plan: Plan, trial: Trial) -> dict[str, Any]:
+    """The trial as plain data that travels to another process or machine."""
+    stages = {
+        name: {"name": stage.name, "settings": stage.settings, "rule": rules.to_json(stage.rule)}
+        for name, stage in (("screen", plan.screen), ("converge", plan.converge))
+        if stage is not None
+    }
+    return {
+        "number": trial.number, "spec": trial.spec.to_json(), "stages": stages, "rounds": plan.rounds,
+        "objective": plan.objective, "out": str(Path(plan.out).absolute()), "workers": plan.workers,
+        "device": plan.device, "data_root": plan.data_root and str(Path(plan.data_root).absolute()),
+    }  # fmt: skip
+
+
+def perform(
+    job: Mapping[str, Any], beat: Callable[[Any], None] | None = None, interrupted: Callable[[], bool] = lambda: False
+) -> dict[str, Any]:
+    """Runs it to its end, or goes on with it, and says what became of it."""
+    watch = {
+        name: Candidate(stage["name"], stage["settings"], rules.from_json(stage["rule"]))
+        for name, stage in job["stages"].items()
+    }
+    try:
+        summary = run(
+            spec.from_json(job["spec"]), job["out"], rounds=job["rounds"], watch=list(watch.values()), stop="first",
+            workers=job["workers"], device=job["device"], data_root=job["data_root"], progress=beat,
+            interrupted=interrupted,
+        )  # fmt: skip
+    except InUse:
+        return {"state": "elsewhere"}
+    except (FedhaltError, OSError) as error:
+        return {"state": "failed", "error": str(error)}
+    return outcome(summary, list(watch), job["rounds"], job["objective"])
+
+
+def outcome(summary: Mapping[str, Any], stages: list[str], rounds: int, objective: str) -> dict[str, Any]:
+    """The end of a run in a sweep's words, with its cost and what the rest of the budget would have cost."""
+    fired = {stage: rule["stop_round"] for stage, rule in zip(stages, summary["rules"], strict=False)}
+    record = Trajectory.load(Path(summary["run"]) / "trajectory.jsonl").rows[: summary["rounds"]]
+    if fired.get("screen") or summary["reason"] == "diverged":
+        state = "screened"
+    elif fired.get("converge"):
+        state = "converged"
+    else:
+        state = "complete" if summary["reason"] == "budget" else "interrupted"
+    used = summary["rounds"]
+    cost = spent(record)
+    left = {key: cost[key] / used * (rounds - used) if used else 0.0 for key in cost}
+    return {
+        "state": state, "run": summary["run"], "rounds": used, "reason": summary["reason"],
+        "value": scored(record, objective), "growth": record[-1]["growth"] if record else None,
+        "cost": cost, "saved": {key: round(value, 4) for key, value in left.items()} if state in ENDED else {},
+    }  # fmt: skip
+
+
+def spent(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """What these rounds cost."""
+    return {
+        "rounds": len(rows),
+        "seconds": round(sum(row["seconds"] for row in rows), 4),
+        "bytes": sum(row["bytes_down"] + row["bytes_up"] for row in rows),
+    }
+
+
+def scored(rows: list[dict[str, Any]], objective: str) -> float | None:
+    """The objective at the last round of these in which it was evaluated."""
+    return next((row[objective] for row in reversed(rows) if row.get(objective) is not None), None)
+
+
+def last_row(path: Path) -> dict[str, Any]:
+    """The last whole line of a record that somebody may be writing; empty if there is none."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - 65_536))
+            lines = file.read().split(b"\n")[:-1]
+        return files.from_json(lines[-1].decode()) if len(lines) > 1 else {}
+    except (OSError, ValueError):
+        return {}

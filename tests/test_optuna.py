@@ -1,0 +1,202 @@
+"""Optuna: studies that several processes share and one is killed in, people's own studies, storages by URL."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+optuna = pytest.importorskip("optuna")
+pytest.importorskip("torch")
+pytest.importorskip("sklearn")
+np = pytest.importorskip("numpy")
+
+from fedhalt import FedhaltError, GrowthRate, Trajectory, Wandering, plan  # noqa: E402
+from fedhalt.integrations.optuna import TrialStopper, run_trial  # noqa: E402
+from fedhalt.spec import RunSpec  # noqa: E402
+from fedhalt.study import Study, storage_of  # noqa: E402
+from fedhalt.sweep import best, sweep  # noqa: E402
+
+FEDHALT = [sys.executable, "-c", "from fedhalt.cli import main; main()"]
+SMALL = {"data": "digits", "clients": 12, "cohort": 4, "epochs": 1, "c": 0.5}
+SCREEN = {"threshold": 0.95, "patience": 3}
+
+
+def small(tmp_path, **settings):
+    table = {"space": {**SMALL, "lr": [0.05, 2.0]}, "rounds": 6, "out": str(tmp_path / "runs"), "sampler": "tpe",
+             "trials": 4, "screen": SCREEN}  # fmt: skip
+    return plan.plan({**table, **settings})
+
+
+def study(url, name="fedhalt"):
+    return optuna.load_study(study_name=name, storage=storage_of(url))
+
+
+def states(found):
+    return [trial.state.name for trial in found.trials]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "journal"])
+def test_a_study_holds_objectives_and_pruned_trials_and_no_growth(kind, tmp_path):
+    url = f"{kind}:///{tmp_path / 'study'}"
+    space = {**SMALL, "method": ["fedavg", "fedprox"], "lam": {"low": 0.01, "high": 1.0, "log": True},
+             "lr": [0.05, 2.0], "momentum": {"low": 0.5, "high": 0.9, "step": 0.2}}  # fmt: skip
+    found = sweep(small(tmp_path, storage=url, trials=5, space=space))
+    kept = study(url)
+    assert len(kept.trials) == 5 and not any(trial.intermediate_values for trial in kept.trials)
+    for ours, theirs in zip(found, kept.trials, strict=True):
+        assert theirs.user_attrs["run"] == ours.spec.id and theirs.params["lr"] == ours.spec.lr
+        assert ("lam" in theirs.params) == (ours.spec.method == "fedprox")
+        assert theirs.state.name == ("PRUNED" if ours.state == "screened" else "COMPLETE")
+        assert theirs.value == ours.value and theirs.user_attrs["rounds"] == ours.outcome["rounds"]
+    assert {"PRUNED", "COMPLETE"} == set(states(kept)) and kept.best_value == best(found, False).value
+    assert sweep(small(tmp_path, storage=url, trials=5, space=space)) == []  # all five are there already
+    assert len(sweep(small(tmp_path, storage=url, trials=6, space=space))) == 1
+
+
+@pytest.mark.parametrize("sampler", ["qmc", pytest.param("gp", marks=pytest.mark.slow)])
+def test_other_samplers(sampler, tmp_path):
+    space = {**SMALL, "lr": {"low": 0.01, "high": 0.1, "log": True}}
+    found = sweep(small(tmp_path, sampler=sampler, trials=3, rounds=2, space=space))
+    assert len({trial.spec.lr for trial in found}) == 3 and (tmp_path / "runs" / "study.db").exists()
+
+
+def start(tmp_path, *args):
+    text = f"""rounds = 30\nsampler = "tpe"\ntrials = 3\nout = "{tmp_path / "runs"}"\nscreen = false\nconverge = false
+    [space]\ndata = "digits"\nclients = 12\ncohort = 4\nepochs = 1\nc = 0.5
+    lr = {{low = 0.01, high = 0.1, log = true}}"""
+    (tmp_path / "sweep.toml").write_text(text)
+    line = [*FEDHALT, "sweep", str(tmp_path / "sweep.toml"), *args]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def rounds(out):
+    return sum(max(0, path.read_bytes().count(b"\n") - 1) for path in out.glob("*/trajectory.jsonl"))
+
+
+def test_two_processes_share_a_study_and_one_is_killed(tmp_path):
+    first = start(tmp_path)
+    end = time.monotonic() + 120
+    while rounds(tmp_path / "runs") < 3:
+        assert first.poll() is None and time.monotonic() < end, first.communicate()
+        time.sleep(0.01)
+    second = start(tmp_path)
+    while len(list((tmp_path / "runs").glob("*/trajectory.jsonl"))) < 2 and first.poll() is None:
+        assert second.poll() is None and time.monotonic() < end, second.communicate()
+        time.sleep(0.01)
+    os.kill(first.pid, signal.SIGKILL)
+    first.communicate()
+    _, err = second.communicate(timeout=240)
+    assert second.returncode == 0, err
+    kept = study(f"sqlite:///{tmp_path / 'runs' / 'study.db'}")
+    ended = [trial for trial in kept.trials if trial.state.name == "COMPLETE"]
+    assert len(ended) == 3 and set(states(kept)) == {"COMPLETE", "FAIL"}  # what the killed one had is closed
+    (lost,) = [trial for trial in kept.trials if trial.state.name == "FAIL"]
+    (again,) = [trial for trial in ended if trial.user_attrs.get("goes_on_from") == lost.number]
+    assert again.params == lost.params and again.user_attrs["run"] == lost.user_attrs["run"]
+    files = sorted((tmp_path / "runs").glob("*/trajectory.jsonl"))
+    assert len(files) == 3 and all(len(Trajectory.load(file)) == 30 for file in files)  # it went on, not anew
+
+
+def test_a_trial_that_was_never_told_goes_to_the_next_process_and_no_sooner(tmp_path):
+    read = small(tmp_path, space={**SMALL, "lr": {"low": 0.01, "high": 0.1}})
+    first, second = Study(read), Study(read)
+    begun, other = first.ask(), second.ask()
+    assert begun.spec != other.spec  # the first is alive: its trial is its own
+    first.close()
+    again = second.ask()
+    assert again.spec == begun.spec and again.number != begun.number
+    assert states(study(f"sqlite:///{tmp_path / 'runs' / 'study.db'}")) == ["FAIL", "RUNNING", "RUNNING"]
+    second.close()
+
+
+def test_somebodys_own_study(tmp_path):
+    def objective(trial):
+        rate = trial.suggest_categorical("rate", [0.5, 2.0])
+        x = np.ones(2)
+        stopper = TrialStopper(trial, start=x)
+        for _ in range(100):
+            x = x - rate * x * np.array([1.0, 0.1])
+            if stopper.update(x).stop:
+                break
+        return float(x @ x)
+
+    own = optuna.create_study(storage=f"sqlite:///{tmp_path / 'own.db'}")
+    for rate in (0.5, 2.0):
+        own.enqueue_trial({"rate": rate})
+    own.optimize(objective, n_trials=2)
+    assert states(own) == ["COMPLETE", "PRUNED"] and not any(trial.intermediate_values for trial in own.trials)
+    done, pruned = own.trials
+    assert done.user_attrs["reason"] == "saturated" and pruned.user_attrs == {"rounds": 18, "reason": "screened"}
+
+
+def test_runs_of_the_simulator_in_somebodys_own_study(tmp_path):
+    def objective(trial):
+        spec = RunSpec(**SMALL, lr=trial.suggest_categorical("lr", [0.05, 2.0]))
+        return run_trial(trial, spec, tmp_path, rounds=6, screen=Wandering(**SCREEN), converge=GrowthRate(1e-6))
+
+    own = optuna.create_study()
+    for rate in (0.05, 2.0):
+        own.enqueue_trial({"lr": rate})
+    own.optimize(objective, n_trials=2)
+    assert states(own) == ["COMPLETE", "PRUNED"]
+    rows = Trajectory.load(tmp_path / own.trials[0].user_attrs["run"] / "trajectory.jsonl").rows
+    assert own.trials[0].value == rows[-1]["val_loss"] and len(rows) == 6
+
+
+@pytest.mark.parametrize("make, words", [
+    (lambda: storage_of("study.db"), ["sqlite:///study.db", "'study.db'"]),
+    (lambda: storage_of("sqlite:////no/such/folder/s.db"), ["not there", "/no/such/folder"]),
+    (lambda: storage_of("journal:////no/such/folder/s.log"), ["not there"]),
+    (lambda: storage_of("redis://localhost"), ["redis", "journal"]),
+    (lambda: TrialStopper(3), ["Optuna trial", "3"]),
+    (lambda: run_trial(optuna.trial.FixedTrial({}), RunSpec(), objective="growth"), ["growth", "val_loss"]),
+    (lambda: plan.plan({"space": {"lr": [1]}, "sampler": "tpe"}), ["trials"]),
+])  # fmt: skip
+def test_mistakes_get_a_sentence(make, words):
+    with pytest.raises(FedhaltError) as error:
+        make()
+    assert all(word in str(error.value) for word in words), str(error.value)
+
+
+def test_a_database_that_does_not_answer_is_named_without_its_password():
+    with pytest.raises(FedhaltError) as error:
+        storage_of("postgresql://me:secret@127.0.0.1:9/base")
+    assert "secret" not in str(error.value) and "postgresql://" in str(error.value)
+    assert "psycopg2" in str(error.value) or "cannot be used" in str(error.value)
+
+
+def test_a_study_of_another_space_or_direction_is_refused(tmp_path):
+    sweep(small(tmp_path, trials=1, rounds=1))
+    with pytest.raises(FedhaltError, match="another space"):
+        sweep(small(tmp_path, trials=2, rounds=1, space={**SMALL, "lr": [0.5, 0.6, 0.7]}))
+    with pytest.raises(FedhaltError, match="name another study"):
+        sweep(small(tmp_path, trials=2, rounds=1, objective="val_accuracy"))
+
+
+def test_the_dashboard_opens_the_study(tmp_path):
+    dashboard = shutil.which("optuna-dashboard", path=os.path.dirname(sys.executable))
+    if dashboard is None:
+        pytest.skip("optuna-dashboard is not installed")
+    sweep(small(tmp_path, trials=2, rounds=1))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    line = [dashboard, "--host", "127.0.0.1", "--port", str(port), f"sqlite:///{tmp_path / 'runs' / 'study.db'}"]
+    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(200):
+            try:
+                page = urllib.request.urlopen(f"http://127.0.0.1:{port}/api/studies", timeout=5).read().decode()
+                break
+            except OSError:
+                time.sleep(0.1)
+        assert '"fedhalt"' in page
+    finally:
+        process.kill()
+        process.wait()
