@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,6 +23,7 @@ class InProcessGrid(Grid):
     """Calls the ClientApp of every addressed node; `broken(type, round)` names nodes that fail."""
 
     def __init__(self, app, nodes=3, node_config=None, broken=None):
+        gc.freeze()  # Flower collects garbage per record: it need not look through what other tests imported
         self.app, self.broken = app, broken or (lambda kind, r: ())
         self.contexts = {
             1000 + i: Context(
