@@ -28,8 +28,10 @@ from .trial import Trial
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)  # the sweep has its own table
 State = optuna.trial.TrialState
-DRIVERS = {"postgresql": "psycopg2-binary", "mysql": "PyMySQL"}
-SCHEMES = ("sqlite", "journal", *DRIVERS)
+SCHEMES = ("sqlite", "journal", "postgresql", "mysql")
+DRIVERS = {"psycopg": "'psycopg[binary]'", "psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}
+"""Modules that SQLAlchemy asks for, which one depends on its release, and the packages that bring them."""
+
 WORKER, AGAIN = "fedhalt_worker", "fedhalt_again"
 
 
@@ -50,8 +52,11 @@ def storage_of(url: str) -> optuna.storages.BaseStorage:
             return optuna.storages.JournalStorage(backend)
         return optuna.storages.RDBStorage(url)
     except ImportError as error:
-        package = DRIVERS.get(scheme.partition("+")[0], "its driver")
-        raise FedhaltError(f"the storage {shown} needs a driver: pip install {package} ({error})") from None
+        module = getattr(error.__cause__ or error.__context__ or error, "name", None) or "the driver"
+        package = DRIVERS.get(module, module)
+        raise FedhaltError(
+            f"the storage {shown} needs {module}, which is not installed: pip install {package}"
+        ) from None
     except FedhaltError:
         raise
     except Exception as error:  # whatever the driver raises: no server, no permission, no such base
