@@ -225,3 +225,21 @@ def test_a_process_killed_at_any_moment_goes_on_to_the_same_numbers(tmp_path):
     assert answer == expected
     assert (tmp_path / "killed.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     assert kills
+
+
+def test_the_privacy_accountant_goes_on_counting(tmp_path):
+    """With flwr's optional dp-accounting (flwr 1.41): what was spent before the restart is still spent."""
+    pytest.importorskip("dp_accounting")
+    accounting = pytest.importorskip("flwr.supercore.privacy_accounting")
+    from flwr.supercore.privacy_accounting.rdp_accountant import RdpAccountant
+
+    def spent(folder, rounds):
+        how = accounting.SamplingMethod.NO_AMPLIFICATION
+        relation = next(iter(accounting.NeighboringRelation))
+        accountant = RdpAccountant(accounting.PrivacyConfig(1e-5, 3, relation, how))
+        inner = flower.DifferentialPrivacyServerSideFixedClipping(FedAvg(), 1.0, 1.0, 3, accountant=accountant)
+        run(EarlyStopping(inner, rule=GrowthRate(1e-9), state=folder), rounds=rounds)
+        return inner.privacy_spent()
+
+    assert spent(tmp_path / "cut", 2).num_releases == 2
+    assert spent(tmp_path / "cut", 5) == spent(tmp_path / "whole", 5)
