@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import hashlib
 import importlib.util
 import os
@@ -60,12 +61,14 @@ def prepared(name: str, data: Data, *, resize: int | None, pretrained: bool, wei
         if pretrained and data.train.images.shape[1] == 1:  # the pretrained stem has three colours
             grey = {name: getattr(data, name) for name in ("train", "val", "test")}
             data = replace(data, **{k: replace(v, images=v.images.expand(-1, 3, -1, -1)) for k, v in grey.items()})
-    if resize is not None and tuple(data.train.images.shape[2:]) != (resize, resize):
-        data = resized(data, resize)
-    return features(backbone, data, pretrained, weights) if name.startswith("probe:") else data
+    if resize is not None and tuple(data.train.images.shape[2:]) == (resize, resize):
+        resize = None
+    if name.startswith("probe:"):
+        return features(backbone, data, resize, pretrained, weights)
+    return data if resize is None else resized(data, resize)
 
 
-def features(backbone: str, data: Data, pretrained: bool, weights: str | None) -> Data:
+def features(backbone: str, data: Data, resize: int | None, pretrained: bool, weights: str | None) -> Data:
     """Every image replaced by the backbone's pooled features, computed once and cached by content."""
     if backbone == "cnn":
         raise FedhaltError("probe:cnn has nothing to build on; name a timm model, e.g. probe:tf_efficientnet_lite0")
@@ -77,7 +80,7 @@ def features(backbone: str, data: Data, pretrained: bool, weights: str | None) -
         _fill(module, checkpoints.read(Path(weights)), weights)
     if not pretrained and not weights:
         raise FedhaltError(f"probe:{backbone} needs a pretrained backbone: add --pretrained or --weights FILE")
-    mark = hashlib.blake2b(f"{backbone} {data.digest()}".encode(), digest_size=16)
+    mark = hashlib.blake2b(f"{backbone} {resize} {data.digest()}".encode(), digest_size=16)
     for key, value in module.state_dict().items():
         mark.update(key.encode())
         mark.update(value.numpy().tobytes())
@@ -86,7 +89,8 @@ def features(backbone: str, data: Data, pretrained: bool, weights: str | None) -
         found = {key: _tensor(array) for key, array in files.to_arrays(cached.read_bytes(), cached).items()}
     else:
         module.eval()
-        found = {split: _pooled(module, getattr(data, split).images) for split in ("train", "val", "test")}
+        shown = data if resize is None else resized(data, resize)
+        found = {split: _pooled(module, getattr(shown, split).images) for split in ("train", "val", "test")}
         cached.parent.mkdir(parents=True, exist_ok=True)
         files.write(
             cached, files.from_arrays({key: value.numpy() for key, value in found.items()}, {"backbone": backbone})
@@ -164,6 +168,7 @@ def _fill_in_order(module: nn.Module, state: dict[str, Tensor]) -> None:
     module.load_state_dict(own)
 
 
+@functools.cache
 def _pixels(name: str) -> tuple[int, bool]:
     """The least image size of a network, and whether it takes no other."""
     module = _seeded(0, lambda: _timm(name, 0, 3))

@@ -1,4 +1,5 @@
-"""The command line: `fedhalt replay | methods`, from cli_run.py `run | partition`, from cli_sweep.py `sweep`."""
+"""The command line: `fedhalt replay | methods`, from cli_run.py `run | partition`, from cli_sweep.py `sweep`, from
+cli_reproduce.py `reproduce`."""
 
 from __future__ import annotations
 
@@ -190,6 +191,7 @@ def _number(name: str, text: str) -> int | float:
 def _add_simulator() -> None:
     """The commands that need torch; without it they only say what to install."""
     try:
+        from .cli_reproduce import reproduce_command
         from .cli_run import partition_command, run_command, with_spec_options
         from .cli_sweep import sweep_command
     except MissingExtra as missing:
@@ -199,12 +201,13 @@ def _add_simulator() -> None:
             raise FedhaltError(text)
 
         anything = {"ignore_unknown_options": True, "allow_extra_args": True}
-        for name in ("run", "partition", "sweep"):
+        for name in ("run", "partition", "sweep", "reproduce"):
             app.command(name, help="Needs the extra `sim` (torch).", context_settings=anything)(absent)
         return
     app.command("run", cls=Several)(with_spec_options(run_command))
     app.command("partition")(with_spec_options(partition_command))
     app.command("sweep")(sweep_command)
+    app.command("reproduce")(reproduce_command)
 
 
 def main() -> None:

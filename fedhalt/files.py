@@ -51,11 +51,11 @@ def digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def lock(folder: Path) -> IO[str]:
+def lock(folder: Path, wait: bool = False) -> IO[str]:
     """Holds the folder for this process until the returned file is closed or the process ends."""
     file = open(folder / ".lock", "w")
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError:
         file.close()
         raise InUse(f"{folder} is in use by another process") from None

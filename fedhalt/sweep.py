@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
 from .executors import Executor, Processes, Serial
 from .plan import OPTUNA, Plan
+from .spec import RunSpec
 from .trial import Trial, job
 
 ATTEMPTS = 3
@@ -37,12 +38,10 @@ class Sampler(Protocol):
 
 
 class Listed:
-    """Configurations that are known beforehand: a grid or a random sample."""
+    """Configurations that are known beforehand."""
 
-    def __init__(self, plan: Plan) -> None:
-        space = plan.space
-        specs = space.grid() if plan.trials is None else space.random(plan.trials, plan.sampler_seed)
-        self.trials = [Trial(number, spec, space.label(spec)) for number, spec in enumerate(specs)]
+    def __init__(self, labelled: Iterable[tuple[RunSpec, str]]) -> None:
+        self.trials = [Trial(number, spec, label) for number, (spec, label) in enumerate(labelled)]
         self.position = 0
 
     @property
@@ -65,13 +64,14 @@ Watcher = Callable[[list[Trial], int], None]
 
 
 def sweep(
-    plan: Plan, seen: Watcher = lambda trials, total: None, interrupted: Callable[[], bool] = lambda: False
-) -> list[Trial]:
-    """Runs every trial of the plan to its end, and returns them.
+    plan: Plan, seen: Watcher = lambda trials, total: None, interrupted: Callable[[], bool] = lambda: False,
+    sampler: Sampler | None = None, job: Callable[[Plan, Trial], dict[str, Any]] = job,
+) -> list[Trial]:  # fmt: skip
+    """Runs every trial of the plan, or of another sampler, to its end, and returns them.
 
     Finished runs are only read, interrupted ones go on, those that another process holds are waited for.
     """
-    sampler = sampler_of(plan)
+    sampler = sampler or sampler_of(plan)
     trials: dict[int, Trial] = {}
 
     def look(_: Any = None) -> None:
@@ -81,14 +81,14 @@ def sweep(
         last.callback(sampler.close)
         executor = executor_of(plan, look, interrupted)
         last.callback(executor.close)
-        _loop(plan, sampler, executor, trials, look, interrupted)
+        _loop(sampler, executor, trials, look, interrupted, lambda trial: job(plan, trial))
     look()
     return list(trials.values())
 
 
 def _loop(
-    plan: Plan, sampler: Sampler, executor: Executor, trials: dict[int, Trial], look: Callable[[], None],
-    interrupted: Callable[[], bool],
+    sampler: Sampler, executor: Executor, trials: dict[int, Trial], look: Callable[[], None],
+    interrupted: Callable[[], bool], job: Callable[[Trial], dict[str, Any]],
 ) -> None:  # fmt: skip
     again: list[tuple[float, Trial]] = []  # not before that time: somebody else has it, or its worker died
     stopping = exhausted = False
@@ -104,7 +104,7 @@ def _loop(
             trials[trial.number] = trial
             trial.state = "running"
             look()
-            executor.start(job(plan, trial))
+            executor.start(job(trial))
         for number, found in executor.wait(PAUSE):
             trial = trials[number]
             trial.state, trial.outcome = found["state"], found
@@ -143,7 +143,9 @@ def _due(again: list[tuple[float, Trial]]) -> Trial | None:
 def sampler_of(plan: Plan) -> Sampler:
     """The plan's sampler; Optuna is imported only if it is asked for."""
     if plan.sampler not in OPTUNA:
-        return Listed(plan)
+        space = plan.space
+        specs = space.grid() if plan.trials is None else space.random(plan.trials, plan.sampler_seed)
+        return Listed((spec, space.label(spec)) for spec in specs)
     from .study import Study
 
     return Study(plan)

@@ -42,12 +42,19 @@ class Trial:
 def job(plan: Plan, trial: Trial) -> dict[str, Any]:
     """The trial as plain data that travels to another process or machine."""
     stages = {
-        name: {"name": stage.name, "settings": stage.settings, "rule": rules.to_json(stage.rule)}
-        for name, stage in (("screen", plan.screen), ("converge", plan.converge))
-        if stage is not None
+        name: stage for name, stage in (("screen", plan.screen), ("converge", plan.converge)) if stage is not None
     }
+    return described(plan, trial, stages, "first", plan.rounds)
+
+
+def described(plan: Plan, trial: Trial, stages: Mapping[str, Candidate], stop: str, rounds: int) -> dict[str, Any]:
+    """A job with other rules and another budget than the plan's."""
     return {
-        "number": trial.number, "spec": trial.spec.to_json(), "stages": stages, "rounds": plan.rounds,
+        "number": trial.number, "spec": trial.spec.to_json(), "rounds": rounds, "stop": stop,
+        "stages": {
+            name: {"name": stage.name, "settings": stage.settings, "rule": rules.to_json(stage.rule)}
+            for name, stage in stages.items()
+        },
         "objective": plan.objective, "out": str(Path(plan.out).absolute()), "workers": plan.workers,
         "device": plan.device, "data_root": plan.data_root and str(Path(plan.data_root).absolute()),
     }  # fmt: skip
@@ -63,7 +70,7 @@ def perform(
     }
     try:
         summary = run(
-            spec.from_json(job["spec"]), job["out"], rounds=job["rounds"], watch=list(watch.values()), stop="first",
+            spec.from_json(job["spec"]), job["out"], rounds=job["rounds"], watch=list(watch.values()), stop=job["stop"],
             workers=job["workers"], device=job["device"], data_root=job["data_root"], progress=beat,
             interrupted=interrupted,
         )  # fmt: skip
@@ -80,7 +87,7 @@ def outcome(summary: Mapping[str, Any], stages: list[str], rounds: int, objectiv
     record = Trajectory.load(Path(summary["run"]) / "trajectory.jsonl").rows[: summary["rounds"]]
     if fired.get("screen") or summary["reason"] == "diverged":
         state = "screened"
-    elif fired.get("converge"):
+    elif summary["stop_round"] is not None:
         state = "converged"
     else:
         state = "complete" if summary["reason"] == "budget" else "interrupted"

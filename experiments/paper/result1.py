@@ -1,0 +1,98 @@
+"""Figure `result1`: FedAvg's accuracy and growth rate over rounds, with the stops of the three rules and a zoom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import render
+from .gains import pairs
+from .render import MARKS, WORDS, plt
+from .rows import Results, mean, spread, stop
+from .setting import RHO, SEEDS, TASKS, TAU, VALIDATION, Need, Scale, needs
+
+TITLE = "Figure result1: FedAvg, proposed and validation-based stopping"
+PUBLISHED = {
+    "skin lesion": "paper: proposed 79 (58.3 %), loss 29 (44.9 %), accuracy 39 (47.2 %)",
+    "blood cell": "paper: 12 rounds later and 8.9 points better than validation on average",
+    "colon pathology": "paper: proposed 93 (90.5 %), validation 50 (84.5 %) and 74 (88.6 %)",
+}
+
+
+def specs(scale: Scale) -> Iterator[Need]:
+    yield from needs(scale, skews=[("dirichlet", 0.1)], rates=["good"], methods=["fedavg"], curve=True)
+
+
+def draw(results: Results, scale: Scale, folder: Path) -> list[Path]:
+    figure, axes = plt.subplots(
+        3, len(scale.tasks), figsize=(5.2 * len(scale.tasks), 6.4), layout="constrained", squeeze=False
+    )
+    lines = [
+        f"FedAvg, Dirichlet 0.1, rate {scale.rates['good']:g}, τ = {TAU}, ρ = {RHO}; thick: seed 0, thin: the others."
+    ]
+    header, rows = (
+        ["task", "rule", "stop round", "balanced (%)", "plain (%)", "proposed minus this", "rounds later"],
+        [],
+    )
+    for column, task in enumerate(scale.tasks):
+        _panel(axes[:, column], results, scale, task)
+        found = pairs(results, scale, "fedavg", TAU, task=task, skew="dirichlet", c=0.1, lr=scale.rates["good"])
+        for name in ("growth", *VALIDATION):
+            stops = [(p.proposed if name == "growth" else p.rivals.get(name), p) for p in found]
+            there = [(s, p) for s, p in stops if s]
+            gains = [p.proposed.balanced - s.balanced for s, p in there]
+            later = [float(p.proposed.round - s.round) for s, p in there]
+            values = [[float(s.round) for s, _ in there], [s.balanced for s, _ in there], [s.plain for s, _ in there]]
+            rows.append(
+                [TASKS[task], WORDS[name], *(render.number(mean(v), spread(v)) for v in values)]
+                + (
+                    ["", ""]
+                    if name == "growth"
+                    else [render.number(mean(v), spread(v), sign=True) for v in (gains, later)]
+                )
+            )
+        lines.append(f"- {TASKS[task]}: {PUBLISHED[TASKS[task]]}.")
+    text, written = render.table(folder / "fig-result1", header, rows)
+    written += render.save(figure, folder / "fig-result1")
+    return [render.page(folder / "fig-result1.md", TITLE, *lines, "![trajectories](fig-result1.png)", text), *written]
+
+
+def _panel(axes: Any, results: Results, scale: Scale, task: str) -> None:
+    """Accuracy, the part of it around the stops enlarged, and the growth rate."""
+    top, zoom, bottom = axes
+    marked: list[tuple[int, float]] = []
+    for seed in reversed(SEEDS):
+        spec = scale.spec(task, "fedavg", skew="dirichlet", c=0.1, lr=scale.rates["good"], seed=seed)
+        rows, row = results.curves.get(spec.id), results.rows.get(spec.id)
+        if not rows or row is None:
+            continue
+        r = np.array([each["round"] for each in rows])
+        accuracy = 100 * np.array([each["test_balanced_accuracy"] for each in rows], float)
+        distance = np.array([each["distance"] for each in rows], float)
+        style = {"color": "black" if seed == 0 else "#aaaaaa", "lw": 1.2 if seed == 0 else 0.6}
+        for axis in (top, zoom):
+            axis.plot(r, accuracy, **style)
+        bottom.plot(r[1:], np.abs(np.diff(distance)) / distance[:-1], **style)
+        for name in ("growth", *VALIDATION) if seed == 0 else ():
+            found = stop(row, name, TAU, RHO)
+            if found:
+                mark, colour, dash = MARKS[name]
+                marked.append((found.round, found.balanced))
+                label = f"{WORDS[name]}: round {found.round}, {found.balanced:.1f} %"
+                for axis in (top, zoom):
+                    axis.plot(found.round, found.balanced, mark, color=colour, mec="white", label=label, zorder=3)
+                bottom.axvline(found.round, color=colour, ls=dash, lw=1)
+    if marked:
+        rounds, heights = zip(*marked, strict=True)
+        zoom.set(xlim=(min(rounds) - 5, max(rounds) + 5), ylim=(min(heights) - 6, max(heights) + 6))
+        top.indicate_inset_zoom(zoom, edgecolor="gray")
+        zoom.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3)
+    bottom.axhline(TAU, color=render.TEAL, lw=0.8, label=f"τ = {TAU}")
+    bottom.set(yscale="log", xlabel="round", ylabel="growth rate $g_r$")
+    bottom.sharex(top)
+    top.set(title=TASKS[task], ylabel="balanced accuracy (%)")
+    zoom.set(ylabel="the same, enlarged")
+    bottom.legend(fontsize=6)
