@@ -66,7 +66,8 @@ def reproduce_command(
     needs = merged(need for module in modules.values() for need in module.specs(chosen))
     reproduce.collect(found.missing(needs), found, out)
     missing = found.missing(needs)
-    stopped = False if recorded or not missing else _train(missing, found, settings, console)
+    if missing and not recorded:
+        _train(missing, found, settings, console)
     for name, module in modules.items():
         folder.mkdir(parents=True, exist_ok=True)
         for path in module.draw(found, chosen, folder):
@@ -76,11 +77,9 @@ def reproduce_command(
         console.print(
             f"{len(left)} of the runs are not recorded: their cells are empty or of fewer seeds", markup=False
         )
-    if stopped:
-        raise typer.Exit(130)
 
 
-def _train(missing: list[Any], found: Any, settings: dict[str, Any], console: Console) -> bool:
+def _train(missing: list[Any], found: Any, settings: dict[str, Any], console: Console) -> None:
     stopping = after_this_round()
     cost = importlib.import_module("experiments.paper.setting").cost
     left = reproduce.TimeLeft([cost(need) for need in missing], settings["parallel"])
@@ -92,8 +91,8 @@ def _train(missing: list[Any], found: Any, settings: dict[str, Any], console: Co
             f"{len(failed)} of {len(missing)} runs failed, the first by: {failed[0].outcome.get('error')}"
         )
     if stopping():
-        console.print("interrupted; the same command goes on")
-    return stopping()
+        console.print("interrupted; the same command goes on, --recorded draws what is there")
+        raise typer.Exit(130)
 
 
 class _Shown:

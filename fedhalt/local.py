@@ -30,6 +30,14 @@ def step_weight(steps: int, momentum: float) -> float:
     return (steps - momentum * (1 - momentum**steps) / (1 - momentum)) / (1 - momentum)
 
 
+def heavy_ball(optimizer: torch.optim.Optimizer) -> float | None:
+    """The momentum of plain or heavy-ball SGD; None for any other optimiser."""
+    settings = optimizer.defaults
+    others = ("dampening", "nesterov", "weight_decay", "maximize", "differentiable")
+    plain = type(optimizer) is torch.optim.SGD and not any(settings.get(name) for name in others)
+    return float(settings["momentum"]) if plain else None
+
+
 class Local:
     """What a client half receives: iterate for the minibatch gradients, `step` along a direction.
 
@@ -58,6 +66,8 @@ class Local:
         self._normaliser: float | None = None
         self._flat = torch.nn.Parameter(torch.empty(0))
         self._optimizer = optimizer([self._flat], lr=lr)
+        self._momentum = heavy_ball(self._optimizer)
+        self._velocity: Tensor | None = None
 
     def __iter__(self) -> Iterator[Gradient]:
         return iter(self._batches)
@@ -71,11 +81,17 @@ class Local:
                 self.clipped += 1
         if self.weight_decay:
             direction = direction + self.weight_decay * w
-        self._flat.data = w.clone()
-        self._flat.grad = direction
-        self._optimizer.step()
         self.steps += 1
-        return self._flat.data
+        if self._momentum is None:
+            self._flat.data = w.clone()
+            self._flat.grad = direction
+            self._optimizer.step()
+            return self._flat.data
+        if self._momentum:  # torch's SGD by hand, to the same bits: calling it takes longer than a small model's step
+            old = self._velocity
+            self._velocity = direction.clone() if old is None else old.mul_(self._momentum).add_(direction)
+            direction = self._velocity
+        return w.add(direction, alpha=-self._optimizer.param_groups[0]["lr"])
 
     def mean_gradient(self, dx: Tensor) -> Tensor:
         """The mean direction behind the update dx: -dx / (S_K(mu) * lr), with this client's own steps."""
@@ -88,10 +104,8 @@ class Local:
 
     def require_linear(self, method: str) -> float:
         """The momentum of plain or heavy-ball SGD; any other optimiser's updates are no sum of gradients."""
-        settings = self._optimizer.defaults
-        plain = not settings.get("dampening") and not settings.get("nesterov") and not settings.get("weight_decay")
-        if isinstance(self._optimizer, torch.optim.SGD) and plain:
-            return float(settings["momentum"])
+        if self._momentum is not None:
+            return self._momentum
         raise FedhaltError(
             f"{method} turns an update back into a mean gradient, which only plain or heavy-ball SGD allows, "
             f"not {type(self._optimizer).__name__}; use SGD or a method such as fedavg, fedprox or fedsam"

@@ -4,11 +4,14 @@ F_0(x) = 1/2 (x - 1)^2,  F_1(x) = 1/2 (2x - 0)^2,  start x = 1,  rate 0.1,  two 
 grad F_0 = x - 1,  grad F_1 = 4x.
 """
 
+from functools import partial
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from fedhalt import methods, toy  # noqa: E402
+from fedhalt.local import Local  # noqa: E402
 
 TASK = toy.Quadratics(A=[[1.0], [2.0]], b=[[1.0], [0.0]], start=[1.0], steps=2, lr=0.1)
 
@@ -66,3 +69,29 @@ def test_momentum_and_the_step_weight():
     task = toy.Quadratics(A=[[1.0], [2.0]], b=[[1.0], [0.0]], start=[1.0], steps=2, lr=0.1, momentum=0.5)
     *_, last = toy.rounds(methods.create("scaffold"), task, 1)
     assert last.memory[1]["ci"].item() == pytest.approx(3.36, abs=1e-12)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_a_step_is_torchs_sgd_to_the_bit(momentum):
+    draw = torch.Generator().manual_seed(0)
+    w, directions = torch.randn(1000, generator=draw), torch.randn(6, 1000, generator=draw)
+    local = Local([], lr=0.03, optimizer=partial(torch.optim.SGD, momentum=momentum))
+    parameter = torch.nn.Parameter(w.clone())
+    optimizer = torch.optim.SGD([parameter], lr=0.03, momentum=momentum)
+    for direction in directions:
+        w = local.step(w, direction)
+        parameter.grad = direction.clone()
+        optimizer.step()
+        assert torch.equal(w, parameter.data)
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.Adam, partial(torch.optim.SGD, momentum=0.9, nesterov=True)])
+def test_any_other_optimizer_steps_itself(optimizer):
+    local, parameter = Local([], lr=0.03, optimizer=optimizer), torch.nn.Parameter(torch.ones(5))
+    other = optimizer([parameter], lr=0.03)
+    w = torch.ones(5)
+    for scale in (1.0, -2.0):
+        w = local.step(w, scale * torch.arange(5.0))
+        parameter.grad = scale * torch.arange(5.0)
+        other.step()
+    assert torch.equal(w, parameter.data)

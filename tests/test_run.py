@@ -202,6 +202,12 @@ def test_a_folder_of_another_spec_or_in_use_is_refused(tmp_path):
         run(spec, tmp_path, rounds=1)
 
 
+def test_a_run_leaves_threads_and_small_numbers_as_they_were(tmp_path):
+    before = torch.get_num_threads()
+    run(RunSpec(**SMALL), tmp_path, rounds=1, workers=2)
+    assert torch.get_num_threads() == before and float(torch.tensor(1e-40) * 1) > 0
+
+
 def test_grid_and_ids():
     specs = grid(method=["fedavg", "fedsam"], seed=range(3), lr=0.1)
     assert len({spec.id for spec in specs}) == 6 and all(spec.lr == 0.1 for spec in specs)

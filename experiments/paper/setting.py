@@ -14,7 +14,7 @@ METHODS = (
     "fedavg", "fedprox", "feddyn", "scaffold", "fedsam", "fedspeed", "fedsmoo", "fedgamma", "fedlesam", "fedwmsam",
 )  # fmt: skip
 TITLES = {name: CLASSES[name].facts.title for name in METHODS}
-TASKS = {"derma": "skin lesion", "blood": "blood cell", "path": "colon pathology"}
+TASKS = {"derma": "skin lesion", "blood": "blood cell", "path": "colon pathology", "digits": "digits"}
 CHANCE = {"derma": 1 / 7, "blood": 1 / 8, "path": 1 / 9}
 PHIS = (0.1, 0.01, 0.001)
 PHI = 0.001
@@ -94,7 +94,7 @@ def cost(need: Need) -> float:
     clock = max(
         (1 / rule.settings["threshold"] + rule.settings["patience"] for rule in need.until), default=need.rounds
     )
-    seconds = SECONDS.get(spec.model, SECONDS["convnextv2_nano"])[spec.data] * spec.cohort / 10
+    seconds = SECONDS.get(spec.model, {}).get(spec.data, 1.0) * spec.cohort / 10
     return seconds * CLASSES[spec.method].facts.gradients * min(need.rounds, clock)
 
 
@@ -122,14 +122,15 @@ def needs(
 
 
 def merged(found: Iterable[Need]) -> list[Need]:
-    """Each run once, as long as the longest of those who need it; seed by seed, so that a part is a whole table."""
+    """Each run once, as long as the longest of those who need it; first what most items share, seed by seed, then the
+    other values of phi, which only tables 0 and 1 search over: so a part of the runs is soon most of the paper."""
     longest: dict[str, Need] = {}
     for need in found:
         other = longest.get(need.spec.id, need)
         rules = {str(rule): rule for rule in (*other.until, *need.until)} if other.until and need.until else {}
         until, rounds = tuple(rules.values()), max(other.rounds, need.rounds)
         longest[need.spec.id] = Need(need.spec, rounds, until, other.curve or need.curve)
-    return sorted(longest.values(), key=lambda need: need.spec.seed)
+    return sorted(longest.values(), key=lambda need: (phi_of(need.spec) not in (None, PHI), need.spec.seed))
 
 
 def phi_of(spec: RunSpec) -> float | None:
