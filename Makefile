@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 
-.PHONY: demo test test-slow test-flower test-deploy bench picture
+.PHONY: demo test test-slow test-flower test-deploy reproduce bench picture
 
 demo: $(VENV)/.demo  ## the main job on the embedded data set, stopped by the rule
 	$(VENV)/bin/fedhalt run --data digits --clients 20 --cohort 5 --skew dirichlet --c 0.5 --lr 0.05 \
@@ -22,6 +22,9 @@ test-flower: $(VENV)/.dev  ## every strategy and method on Ray actors, then all 
 
 test-deploy: $(VENV)/.dev  ## a real Flower deployment on 127.0.0.1: SuperLink, SuperNodes, kills, TLS
 	scripts/test -m deploy --durations 0 tests/test_flower_deploy.py
+
+reproduce: $(VENV)/.dev  ## every table and figure of the paper, from the recorded rows (training: fedhalt reproduce all)
+	$(VENV)/bin/fedhalt reproduce all --recorded
 
 bench: $(VENV)/.dev  ## the distance against the memory bandwidth; a round against a tight loop and Flower; the wrapper's share
 	$(VENV)/bin/python benchmarks/criterion.py

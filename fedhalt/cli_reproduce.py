@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -47,9 +46,8 @@ def reproduce_command(
     """
     modules = reproduce.items(names or ["all"] if listed else _named(names))
     chosen = _scale(scale, weights)
-    rows = importlib.import_module("experiments.paper.rows")
-    folder = (results or Path(reproduce.paper().__file__).parent / "results") / scale
-    found = rows.Results(folder)
+    folder = (results or Path(reproduce.part().__file__).parent / "results") / scale
+    found = reproduce.part("rows").Results(folder)
     if listed:
         _show(reproduce.overview(chosen, found, modules), chosen, as_json)
         return
@@ -62,7 +60,7 @@ def reproduce_command(
         "workers": _whole("workers", workers), "device": device, "data_root": data_root,
     }  # fmt: skip
     console = Console(highlight=False)
-    merged = importlib.import_module("experiments.paper.setting").merged
+    merged = reproduce.part("setting").merged
     needs = merged(need for module in modules.values() for need in module.specs(chosen))
     reproduce.collect(found.missing(needs), found, out)
     missing = found.missing(needs)
@@ -81,7 +79,7 @@ def reproduce_command(
 
 def _train(missing: list[Any], found: Any, settings: dict[str, Any], console: Console) -> None:
     stopping = after_this_round()
-    cost = importlib.import_module("experiments.paper.setting").cost
+    cost = reproduce.part("setting").cost
     left = reproduce.TimeLeft([cost(need) for need in missing], settings["parallel"])
     with _Shown(console, left, Path(settings["out"])) as shown:
         trials = reproduce.record(missing, found, settings, shown, stopping)
@@ -146,14 +144,12 @@ def _show(rows: list[dict[str, Any]], scale: Any, as_json: bool) -> None:
 
 def _named(names: list[str] | None) -> list[str]:
     if not names:
-        raise FedhaltError(
-            f"name what to draw: {', '.join(reproduce.paper().ITEMS)}, or all; --list says what they are"
-        )
+        raise FedhaltError(f"name what to draw: {', '.join(reproduce.part().ITEMS)}, or all; --list says what they are")
     return names
 
 
 def _scale(name: str, weights: str | None) -> Any:
-    scales = importlib.import_module("experiments.paper.setting").SCALES
+    scales = reproduce.part("setting").SCALES
     scale = scales[known("scale", name, scales)]
     if weights is None:
         return scale

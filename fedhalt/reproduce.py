@@ -22,13 +22,17 @@ SAVE_EVERY = 20.0
 """Seconds between two writes of the rows while runs go on."""
 
 
-def paper() -> Any:
-    """The package experiments.paper of the checkout that this file, or the working directory, is in."""
+def part(name: str = "") -> Any:
+    """A module of experiments/paper, in the checkout that this file, or the working directory, is in."""
     for root in (Path(__file__).parent.parent, Path.cwd()):
         if (root / "experiments" / "paper" / "__init__.py").exists():
             if str(root) not in sys.path:
                 sys.path.insert(0, str(root))
-            return importlib.import_module("experiments.paper")
+            try:
+                return importlib.import_module(f"experiments.paper.{name}".rstrip("."))
+            except ImportError as error:
+                package = (error.name or "").partition(".")[0]
+                raise MissingExtra("fedhalt reproduce", package, EXTRAS.get(package, "sim")) from None
     raise FedhaltError(
         "no experiments/paper here: fedhalt reproduce runs in a checkout of the repository, not elsewhere"
     )
@@ -36,15 +40,11 @@ def paper() -> Any:
 
 def items(names: list[str]) -> dict[str, Any]:
     """The modules of the named items; all for `all`."""
-    there = paper()
+    there = part().ITEMS
     for name in names:
-        known("table or figure", name, [*there.ITEMS, "all"])
-    wanted = list(there.ITEMS) if "all" in names else list(dict.fromkeys(names))
-    try:
-        return {name: there.item(name) for name in wanted}
-    except ImportError as error:
-        package = (error.name or "").partition(".")[0]
-        raise MissingExtra("fedhalt reproduce", package, EXTRAS.get(package, "sim")) from None
+        known("table or figure", name, [*there, "all"])
+    wanted = list(there) if "all" in names else list(dict.fromkeys(names))
+    return {name: part(there[name]) for name in wanted}
 
 
 class Recording(Listed):
@@ -104,7 +104,7 @@ class TimeLeft:
 
 def overview(scale: Any, results: Any, modules: dict[str, Any]) -> list[dict[str, Any]]:
     """For --list: each item's runs, how many are recorded, the hours of one core; last all of them, each run once."""
-    setting = importlib.import_module("experiments.paper.setting")
+    setting = part("setting")
     found = []
     lists = {name: setting.merged(module.specs(scale)) for name, module in modules.items()}
     titles = {name: module.TITLE for name, module in modules.items()}

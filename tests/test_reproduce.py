@@ -23,7 +23,7 @@ from experiments.paper import clock, gains, published, setting, table2  # noqa: 
 from experiments.paper.analysis import analysed  # noqa: E402
 from experiments.paper.rows import Results, stop, summarised  # noqa: E402
 from experiments.paper.setting import PAPER, SMALL, Need, Scale, merged  # noqa: E402
-from fedhalt import GrowthRate, Trajectory, cli, stop_round  # noqa: E402
+from fedhalt import GrowthRate, Trajectory, cli, reproduce, stop_round  # noqa: E402
 from fedhalt.judge import candidate  # noqa: E402
 from fedhalt.run import run  # noqa: E402
 
@@ -49,7 +49,9 @@ MATRIX = (
 def theirs(name, scale):
     """The runs of an item that are the paper's, without what we set beside them."""
     return [
-        n for n in merged(paper.item(name).specs(scale)) if not n.spec.compat and n.spec.skew != "dirichlet-authors"
+        n
+        for n in merged(reproduce.items([name])[name].specs(scale))
+        if not n.spec.compat and n.spec.skew != "dirichlet-authors"
     ]
 
 

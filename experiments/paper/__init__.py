@@ -1,9 +1,6 @@
-"""Every table and figure of the paper: one short module each, with its runs (`specs`) and its drawing (`draw`)."""
+"""Every table and figure of the paper, one short module each: its TITLE, its runs (`specs`), its drawing (`draw`)."""
 
 from __future__ import annotations
-
-from importlib import import_module
-from typing import Any
 
 ITEMS = {
     "table0": "table0",
@@ -22,10 +19,6 @@ ITEMS = {
     "clock": "clock",
     "inequalities": "inequalities",
     "subset": "subset",
+    "claims": "claims",
 }
-"""Names on the command line and their modules; the last four are ours."""
-
-
-def item(name: str) -> Any:
-    """The module of an item: TITLE, specs(scale), draw(results, scale, folder)."""
-    return import_module(f"{__name__}.{ITEMS[name]}")
+"""Names on the command line and their modules; the last five are ours."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import render
 from .render import plt
-from .rows import Results
+from .rows import Results, Row
 from .setting import PAPER, Need, Scale
 
 TITLE = "Figure intro: the cost of tuning"
@@ -28,39 +28,46 @@ def specs(scale: Scale) -> Iterator[Need]:
         yield _need(scale, model, 10)
 
 
+def measured(results: Results, scale: Scale) -> dict[str, list[tuple[float, Row]]]:
+    """What varies, its values and what was measured there; down and up are a float32 vector for each client."""
+    clients = [(float(m), results.rows.get(_need(scale, "cnn", m).spec.id)) for m in COHORTS]
+    models = [results.rows.get(_need(scale, model, 10).spec.id) for model in MODELS]
+    return {
+        "clients per round M": [(m, row) for m, row in clients if row],
+        "parameters d": [(row["bytes"] / (2 * 10 * 4), row) for row in models if row],
+    }
+
+
+def slopes(results: Results, scale: Scale) -> list[tuple[str, float, float]]:
+    """The exponents with which traffic and time grow."""
+    found = []
+    for label, points in measured(results, scale).items():
+        if len(points) > 1:
+            x = np.log([value for value, _ in points])
+            fits = [float(np.polyfit(x, np.log([row[key] for _, row in points]), 1)[0]) for key in ("bytes", "seconds")]
+            found.append((label, fits[0], fits[1]))
+    return found
+
+
 def draw(results: Results, scale: Scale, folder: Path) -> list[Path]:
-    clients = [(need.spec.cohort, results.rows.get(need.spec.id)) for need in list(specs(scale))[: len(COHORTS)]]
-    models = [(model, results.rows.get(_need(scale, model, 10).spec.id)) for model in MODELS]
-    measured = [(x, row) for x, row in clients if row], [(_size(row), row) for _, row in models if row]
     figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.2), layout="constrained")
-    rows, slopes = [], []
-    for axis, points, label in zip(axes, measured, ("clients per round M", "parameters d"), strict=True):
-        if len(points) < 2:
-            continue
-        x = np.array([point for point, _ in points], float)
-        traffic = np.array([row["bytes"] for _, row in points]) * TUNING / 1e12
-        hours = np.array([row["seconds"] for _, row in points]) * TUNING / 3600
+    rows = []
+    for axis, (label, points) in zip(axes, measured(results, scale).items(), strict=True):
+        x = [value for value, _ in points]
+        traffic = [row["bytes"] * TUNING / 1e12 for _, row in points]
+        hours = [row["seconds"] * TUNING / 3600 for _, row in points]
         axis.loglog(x, traffic, "o-", color=render.TEAL, label="traffic (TB)")
         axis.loglog(x, hours, "s--", color=render.RED, label="training (hours)")
         axis.set_xlabel(label)
         axis.legend(fontsize=7)
-        slopes.append((label, *(float(np.polyfit(np.log(x), np.log(y), 1)[0]) for y in (traffic, hours))))
-        for (point, row), tb, h in zip(points, traffic, hours, strict=True):
-            rows.append(
-                [
-                    label,
-                    f"{point:,.0f}",
-                    f"{row['bytes'] / 1e6:,.1f}",
-                    f"{row['seconds']:.2f}",
-                    f"{tb:,.2f}",
-                    f"{h:,.0f}",
-                ]
-            )
+        for (value, row), tb, h in zip(points, traffic, hours, strict=True):
+            numbers = [f"{row['bytes'] / 1e6:,.1f}", f"{row['seconds']:.2f}", f"{tb:,.2f}", f"{h:,.0f}"]
+            rows.append([label, f"{value:,.0f}", *numbers])
     axes[0].set_ylabel(f"one search of {TUNING:,} rounds")
     written = render.save(figure, folder / "fig-intro")
     header = ["grows", "value", "MB a round", "seconds a round", "TB a search", "hours a search"]
     text, files = render.table(folder / "fig-intro", header, rows)
-    grown = "; ".join(f"with {label}: traffic ∝ x^{t:.2f}, time ∝ x^{h:.2f}" for label, t, h in slopes)
+    grown = "; ".join(f"with {label}: traffic ∝ x^{t:.2f}, time ∝ x^{h:.2f}" for label, t, h in slopes(results, scale))
     note = (
         f"Skin lesions, 32 pixels, FedAvg, five epochs, N = 100, mean of {ROUNDS} measured rounds on one core, no "
         f"evaluation; left the small CNN, right M = 10. Fitted: {grown}. The paper's figure is a drawing; these are "
@@ -73,8 +80,3 @@ def _need(scale: Scale, model: str, cohort: int) -> Need:
     """The same for every scale: sizes and cohorts are what varies here."""
     settings: dict[str, Any] = {"model": model, "pretrained": False, "size": 28, "cohort": cohort, "evaluate_every": 0}
     return Need(PAPER.spec("derma", "fedavg", resize=32, lr=0.001, **settings), ROUNDS)
-
-
-def _size(row: dict[str, Any]) -> float:
-    """Down and up are one vector of float32 for each of the ten clients."""
-    return float(row["bytes"]) / (2 * 10 * 4)

@@ -28,7 +28,7 @@ def specs(scale: Scale) -> Iterator[Need]:
         for need in needs(network(scale), skews=SKEWS, rates=RATES, methods=[method], compat=compat)
         if need.spec.data == "blood"
     ]
-    yield from sorted(found, key=lambda need: need.spec.seed)
+    yield from sorted(found, key=lambda need: (need.spec.seed, need.spec.lr))  # the good rate first
 
 
 def draw(results: Results, scale: Scale, folder: Path) -> list[Path]:
