@@ -23,7 +23,7 @@ from experiments.paper import clock, gains, published, setting, table2  # noqa: 
 from experiments.paper.analysis import analysed  # noqa: E402
 from experiments.paper.rows import Results, stop, summarised  # noqa: E402
 from experiments.paper.setting import PAPER, SMALL, Need, Scale, merged  # noqa: E402
-from fedhalt import GrowthRate, Trajectory, cli, reproduce, stop_round  # noqa: E402
+from fedhalt import GrowthRate, Trajectory, reproduce, stop_round  # noqa: E402
 from fedhalt.judge import candidate  # noqa: E402
 from fedhalt.run import run  # noqa: E402
 
@@ -173,20 +173,6 @@ def test_the_papers_numbers_are_found():
     assert math.isnan(table2._paper("digits", "fedavg", ("dirichlet", 0.1)))
 
 
-@pytest.fixture
-def fedhalt(monkeypatch, capsys):
-    before = signal.getsignal(signal.SIGINT)
-
-    def call(*args):
-        monkeypatch.setattr(sys, "argv", ["fedhalt", *map(str, args)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return ended.value.code, *capsys.readouterr()
-
-    yield call
-    signal.signal(signal.SIGINT, before)
-
-
 def test_the_list(fedhalt):
     code, out, _ = fedhalt("reproduce", "--list")
     assert not code and all(name in out for name in paper.ITEMS) and "together" in out
@@ -229,6 +215,16 @@ def test_what_is_missing_is_an_empty_cell_and_said(fedhalt, tmp_path, monkeypatc
     )
     assert not code and "runs are not recorded" in out
     assert f"{100 * found.rows[-1]['test_balanced_accuracy']:.1f} ▲" in (tmp_path / "tiny" / "table0.md").read_text()
+
+
+def test_every_latex_table_is_plain_ascii_with_balanced_braces():
+    found = sorted((COMMITTED / "small").glob("*.tex"))
+    assert len(found) >= 20
+    for path in found:
+        text = path.read_text(encoding="ascii")
+        assert text.count("{") == text.count("}") and text.count("$") % 2 == 0, path.name
+        lines = [line for line in text.splitlines() if line.endswith(r"\\")]
+        assert len({line.count(" & ") for line in lines}) == 1, path.name  # as many cells in every line
 
 
 KILLED = """

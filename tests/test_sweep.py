@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
-from fedhalt import Trajectory, TwoStages, cli, plan, replay
+from fedhalt import Trajectory, TwoStages, plan, replay
 from fedhalt.run import run
 from fedhalt.spec import RunSpec
 from fedhalt.sweep import best, sweep
@@ -45,21 +45,6 @@ def records(out):
         for path in sorted(out.glob("*/trajectory.jsonl"))
         for rows in [Trajectory.load(path).rows]
     }
-
-
-@pytest.fixture
-def fedhalt(monkeypatch, capsys):
-    """The command in this process: its status, output and errors."""
-    before = signal.getsignal(signal.SIGINT)
-
-    def call(*args):
-        monkeypatch.setattr(sys, "argv", ["fedhalt", *map(str, args)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return ended.value.code, *capsys.readouterr()
-
-    yield call
-    signal.signal(signal.SIGINT, before)
 
 
 def test_bad_trials_are_screened_good_ones_end_and_the_best_is_named(tmp_path):

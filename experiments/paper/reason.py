@@ -15,6 +15,7 @@ from .setting import METHODS, PHI, TASKS, TAU, TITLES, Need, Scale, needs, phis
 
 TITLE = "Figure reason: why the growth rate and not the difference"
 RATES = ("good", "bad")
+WINDOW = 9
 DASHES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)), (0, (8, 2)), (0, (4, 4)), (0, (1, 4)))
 
 
@@ -25,7 +26,10 @@ def specs(scale: Scale) -> Iterator[Need]:
 
 def draw(results: Results, scale: Scale, folder: Path) -> list[Path]:
     written: list[Path] = []
-    lines = [f"Seed 0, Dirichlet 0.1, Φ = 0.001, τ = {TAU}; all methods at the good and the bad rate."]
+    lines = [
+        f"Seed 0, Dirichlet 0.1, Φ = 0.001, τ = {TAU}; all methods at the good and the bad rate; "
+        f"running medians over {WINDOW} rounds."
+    ]
     for task in scale.tasks:
         figure, axes = plt.subplots(2, 2, figsize=(9, 5.2), layout="constrained", sharex=True, sharey="row")
         for column, rate in enumerate(RATES):
@@ -33,8 +37,8 @@ def draw(results: Results, scale: Scale, folder: Path) -> list[Path]:
                 change, growth = _curve(results, scale, task, method, rate)
                 style = {"ls": DASHES[place], "color": plt.get_cmap("viridis")(place / 10), "lw": 1.0}
                 r = np.arange(2, len(change) + 2)
-                axes[0, column].plot(r, np.maximum(change, 1e-12), label=TITLES[method], **style)
-                axes[1, column].plot(r, np.maximum(growth, 1e-12), **style)
+                axes[0, column].plot(r, _smooth(change), label=TITLES[method], **style)
+                axes[1, column].plot(r, _smooth(growth), **style)
             axes[0, column].set_title(f"{rate} rate, {scale.rates[rate]:g}")
             axes[1, column].set_xlabel("round")
             axes[1, column].axhline(TAU, color=render.RED, lw=1)
@@ -53,6 +57,12 @@ def draw(results: Results, scale: Scale, folder: Path) -> list[Path]:
                 f"![{task}](fig-reason-{task}.png)"
             )
     return [render.page(folder / "fig-reason.md", TITLE, *lines), *written]
+
+
+def _smooth(values: Any) -> Any:
+    """The running median over nearby rounds: single rounds jump by a factor of ten."""
+    half = WINDOW // 2
+    return [float(np.median(values[max(0, i - half) : i + half + 1])) for i in range(len(values))]
 
 
 def factors(results: Results, scale: Scale, task: str) -> dict[str, float]:

@@ -46,7 +46,9 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 TEX = {
     "±": r"$\pm$", "–": "--", "−": "$-$", "▲": r"$\blacktriangle$", "▼": r"$\blacktriangledown$", "δ": r"$\delta$",
     "τ": r"$\tau$", "ρ": r"$\rho$", "Δ": r"$\Delta$", "Φ": r"$\Phi$", "η": r"$\eta$", "≤": r"$\leq$", "%": r"\%",
-    "_": r"\_", "&": r"\&", "‖": r"$\|$", "*": r"$^{*}$", "#": r"\#",
+    "_": r"\_", "&": r"\&", "‖": r"$\|$", "*": r"$^{*}$", "#": r"\#", "→": r"$\rightarrow$",
+    "≥": r"$\geq$", "ε": r"$\varepsilon$", "∝": r"$\propto$", "<": "$<$", ">": "$>$", "|": "$|$", "^": r"\^{}",
+    "`": r"\textquotesingle ",
 }  # fmt: skip
 
 

@@ -42,10 +42,12 @@ def draw(results: Results, scale: Scale, folder: Path) -> list[Path]:
                              render.number(mean(mine), spread(mine)), render.number(mean(rival), spread(rival)),
                              str(len(mine))])  # fmt: skip
         line[0].set_ylabel(f"{TASKS[task]}\nbalanced accuracy (%)")
-        line[-1].legend(["proposed", "validation, the better"], fontsize=6)
-    figure.supxlabel("threshold τ", fontsize=8)
+    axes[-1, 0].set_xticks(TAUS, [f"{tau:g}" for tau in TAUS], fontsize=6)
+    axes[-1, 0].minorticks_off()
+    labels = ["proposed", "validation, the better of loss and accuracy"]
+    figure.legend(axes[0, 0].get_lines(), labels, loc="outside lower center", ncols=2, title="threshold τ")
     written = render.save(figure, folder / "fig-result3")
-    header = ["task", "method", "τ", "r*", "proposed (%)", "better validation rule (%)", "seeds that stopped"]
+    header = ["task", "method", "τ", "r*", "proposed (%)", "better validation rule (%)", "seeds"]
     text, files = render.table(folder / "fig-result3", header, rows)
     note = (
         f"Dirichlet 0.1, rate {scale.rates['good']:g}, Φ = 0.001, ρ = {RHO}; mean and standard deviation over seeds. "
