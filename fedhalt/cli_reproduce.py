@@ -85,9 +85,7 @@ def _train(missing: list[Any], found: Any, settings: dict[str, Any], console: Co
         trials = reproduce.record(missing, found, settings, shown, stopping)
     failed = [trial for trial in trials if trial.state == "failed"]
     if failed:
-        raise FedhaltError(
-            f"{len(failed)} of {len(missing)} runs failed, the first by: {failed[0].outcome.get('error')}"
-        )
+        raise FedhaltError(f"the run {failed[0].label} failed: {failed[0].outcome.get('error')}")
     if stopping():
         console.print("interrupted; the same command goes on, --recorded draws what is there")
         raise typer.Exit(130)

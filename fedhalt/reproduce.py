@@ -54,6 +54,7 @@ class Recording(Listed):
         super().__init__((need.spec, need.spec.id) for need in needs)
         self.needs, self.results, self.store = needs, results, store
         self.saved = time.monotonic()
+        self.failed = False
 
     def job(self, plan: Plan, trial: Trial) -> dict[str, Any]:
         need = self.needs[trial.number]
@@ -61,6 +62,7 @@ class Recording(Listed):
         return described(plan, trial, stages, "all" if stages else "never", need.rounds)
 
     def tell(self, trial: Trial) -> None:
+        self.failed = self.failed or trial.state == "failed"
         if trial.state in ENDED and trial.state != "failed":
             self.results.add(self.needs[trial.number], _recorded(self.store, self.needs[trial.number]))
             if time.monotonic() - self.saved > SAVE_EVERY:
@@ -82,10 +84,13 @@ def collect(needs: list[Any], results: Any, store: Path) -> None:
 def record(
     needs: list[Any], results: Any, settings: dict[str, Any], seen: Watcher, interrupted: Callable[[], bool]
 ) -> list[Trial]:
-    """Trains these runs to their ends, by the executors of a sweep, and adds their rows to the results."""
+    """Trains these runs to their ends, by the executors of a sweep, and adds their rows to the results.
+
+    One that fails ends all: what it lacks (data, weights, memory), the others lack too.
+    """
     plan = Plan(space=Space({"seed": 0}), objective="none", **settings)  # its points are not asked for: these are
     sampler = Recording(needs, results, Path(plan.out))
-    return sweep(plan, seen, interrupted, sampler, sampler.job)
+    return sweep(plan, seen, lambda: interrupted() or sampler.failed, sampler, sampler.job)
 
 
 class TimeLeft:

@@ -204,6 +204,12 @@ def test_trained_drawn_and_drawn_again_from_the_rows_alone(fedhalt, tmp_path, mo
     assert set(first) == {"collapse.md", "collapse.tex"} and first["collapse.md"].count(b"| digits |") == 8
 
 
+def test_a_run_that_fails_ends_all_with_its_reason(fedhalt, tmp_path):
+    where = ["--data-root", tmp_path, "--out", tmp_path / "runs", "--results", tmp_path]
+    code, _, err = fedhalt("reproduce", "table3", *where, "--parallel", 1)
+    assert code == 2 and "dermamnist.npz is not in" in err and len(list((tmp_path / "runs").glob("*/"))) <= 1
+
+
 def test_what_is_missing_is_an_empty_cell_and_said(fedhalt, tmp_path, monkeypatch):
     monkeypatch.setitem(setting.SCALES, "tiny", TINY)
     results = Results(tmp_path / "tiny")
