@@ -204,6 +204,15 @@ def test_trained_drawn_and_drawn_again_from_the_rows_alone(fedhalt, tmp_path, mo
     assert set(first) == {"collapse.md", "collapse.tex"} and first["collapse.md"].count(b"| digits |") == 8
 
 
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_on_ray(fedhalt, tmp_path, monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.setitem(setting.SCALES, "tiny", TINY)
+    where = ["--scale", "tiny", "--out", tmp_path / "runs", "--results", tmp_path, "--executor", "ray", "--parallel", 2]
+    code, out, _ = fedhalt("reproduce", "fig-result1", *where)
+    assert not code and "run 3/3" in out and (tmp_path / "tiny" / "fig-result1.pdf").exists()
+
+
 def test_a_run_that_fails_ends_all_with_its_reason(fedhalt, tmp_path):
     where = ["--data-root", tmp_path, "--out", tmp_path / "runs", "--results", tmp_path]
     code, _, err = fedhalt("reproduce", "table3", *where, "--parallel", 1)
