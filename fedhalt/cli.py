@@ -1,4 +1,5 @@
-"""The command line: `fedhalt replay | methods`, from cli_run.py `run | partition`, from cli_sweep.py `sweep`."""
+"""The command line: `fedhalt replay | methods`, from cli_report.py `report | watch`, and what needs torch:
+cli_run.py `run | partition`, cli_sweep.py `sweep`."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from rich.table import Table
 from . import __version__, files, rules
 from .check import FedhaltError, MissingExtra, parsed, positive
 from .checkpoints import Checkpoints
+from .cli_report import report_command, watch_command
 from .judge import Candidate, candidates, judge, metrics, recorded
 from .trajectory import Trajectory
 
@@ -187,6 +189,10 @@ def _number(name: str, text: str) -> int | float:
     return number
 
 
+app.command("report")(report_command)
+app.command("watch")(watch_command)
+
+
 def _add_simulator() -> None:
     """The commands that need torch; without it they only say what to install."""
     try:
@@ -211,7 +217,8 @@ def main() -> None:
     """Runs a command; what a user can cause ends as one sentence and status 2, never as a traceback."""
     warnings.showwarning = lambda message, *_, **__: print(f"fedhalt: {message}", file=sys.stderr)
     try:
-        if sys.argv[1:2] not in (["replay"], ["methods"], ["--version"]):  # torch takes seconds to import
+        light = ("replay", "report", "watch", "methods", "--version")  # torch takes seconds to import
+        if not sys.argv[1:2] or sys.argv[1] not in light:
             _add_simulator()
         app()
     except FedhaltError as error:

@@ -13,10 +13,7 @@ from .page import page
 
 def report(paths: Iterable[Path], out: Path, title: str | None = None) -> dict[str, int]:
     """Writes one self-contained file about every run under these paths; says how many there are and how large it is."""
-    paths = list(paths)
-    for path in paths:
-        if not path.exists():
-            raise FedhaltError(f"{path} does not exist: give run folders, folders of them, trajectories or CSV files")
+    paths = check_paths(paths)
     runs = [loaded(file, name) for file, name in records(paths).items()]
     if not runs:
         raise FedhaltError(f"no trajectory.jsonl under {', '.join(map(str, paths))}: `fedhalt run` records one")
@@ -26,6 +23,15 @@ def report(paths: Iterable[Path], out: Path, title: str | None = None) -> dict[s
     made = page(title or _title(runs[0]["name"], len(runs)), {"live": False, "runs": runs}).encode()
     files.write(out, made)
     return {"runs": len(runs), "unreadable": len(broken), "bytes": len(made)}
+
+
+def check_paths(paths: Iterable[Path]) -> list[Path]:
+    """The paths, if all of them are there."""
+    paths = list(paths)
+    for path in paths:
+        if not path.exists():
+            raise FedhaltError(f"{path} does not exist: give run folders, folders of them, trajectories or CSV files")
+    return paths
 
 
 def _title(name: str, number: int) -> str:

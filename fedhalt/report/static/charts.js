@@ -12,15 +12,14 @@ function fill(node, attributes, children) {
 const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS(NS, tag), attributes, children);
 const html = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
 
-/** About `count` round numbers that span a range. */
+/** About `count` round numbers that span a range; none if it is too narrow for a number to count its steps. */
 function ticks(low, high, count) {
-  const rough = (high - low) / count || 1;
+  const rough = (high - low) / count;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((k) => k * power).find((size) => size >= rough);
-  const made = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++)
-    made.push(Number((k * step).toPrecision(12)));
-  return made;
+  const from = Math.ceil(low / step - 1e-9);
+  const number = Number.isSafeInteger(from) ? Math.floor(high / step + 1e-9) - from + 1 : 0;
+  return Array.from({ length: Math.max(0, number) }, (_, k) => Number(((from + k) * step).toPrecision(12)));
 }
 
 function decades(low, high) {

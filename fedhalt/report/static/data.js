@@ -23,10 +23,10 @@ class Column {
     return this.places[i] < 0 ? null : this.numbers[this.places[i]];
   }
 
-  /** As `value`, with null for what is no number: for pictures. */
+  /** As `value`, with null for what has no place in a picture: no number, or larger than a scale can span. */
   shown(i) {
     const value = i < this.bad ? this.value(i) : null;
-    return Number.isFinite(value) ? value : null;
+    return Math.abs(value) < 1e300 ? value : null;
   }
 }
 
