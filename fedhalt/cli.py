@@ -19,6 +19,7 @@ from .check import FedhaltError, MissingExtra, parsed, positive
 from .checkpoints import Checkpoints
 from .cli_report import report_command, watch_command
 from .judge import Candidate, candidates, judge, metrics, recorded
+from .trackers import TRACKERS
 from .trajectory import Trajectory
 
 app = typer.Typer(
@@ -42,7 +43,7 @@ class Several(typer.core.TyperCommand):
                 name = arg.partition("=")[0]
                 current = name if name in repeated else ""
             elif current and args[index - 1] != current:
-                if parsed(arg) is not None or arg in rules.RULES:
+                if parsed(arg) is not None or arg in rules.RULES or arg in TRACKERS:
                     spread.append(current)
                 else:
                     current = ""
@@ -210,7 +211,7 @@ def _add_simulator() -> None:
         return
     app.command("run", cls=Several)(with_spec_options(run_command))
     app.command("partition")(with_spec_options(partition_command))
-    app.command("sweep")(sweep_command)
+    app.command("sweep", cls=Several)(sweep_command)
 
 
 def main() -> None:
