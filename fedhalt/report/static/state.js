@@ -106,9 +106,9 @@ const alsoOf = (run) =>
     .join(" ");
 
 /** A run in few words: its configuration if it has one, else its name. */
-function labelOf(run, named = differing.named) {
+function labelOf(run) {
   if (!Object.keys(run.spec).length) return run.name;
-  const parts = named.map((key) => (key === "lr" ? `lr=${FIELDS.lr(run)}` : FIELDS[key](run)));
+  const parts = differing.named.map((key) => (key === "lr" ? `lr=${FIELDS.lr(run)}` : FIELDS[key](run)));
   return [...parts, alsoOf(run)].filter((part) => part !== "").join(" ") || run.name;
 }
 

@@ -3,7 +3,7 @@
 
 const verdictText = (one) => (one.problem ? "not judged" : one.stop === null ? "never" : String(one.stop));
 const COLUMNS = {
-  name: { title: "run", value: (run) => labelOf(run, ["method"]) },
+  name: { title: "run", value: (run) => labelOf(run) },
   rounds: { title: "rounds", value: (run) => run.last, right: true },
   stop: {
     title: "stops at",
@@ -116,7 +116,7 @@ function buildTable(shown) {
       const open = html(
         "button",
         { type: "button", title: run.name, "data-place": `run ${run.name}` },
-        labelOf(run, ["method"]),
+        labelOf(run),
       );
       open.addEventListener("click", () => openRun(run));
       const cells = Object.fromEntries(
