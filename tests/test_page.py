@@ -39,7 +39,7 @@ def grid():
         for k, (method, lr, skew) in enumerate(
             (method, lr, skew)
             for method in ("fedavg", "fedsam")
-            for lr in (0.1, 1.0, 10.0)
+            for lr in (0.05, 0.2, 10.0)
             for skew in ("iid", "quantity")
         )
     }
@@ -91,19 +91,21 @@ def test_the_numbers_stand_there_as_text(show):
 def test_the_table_sorts_and_filters_and_opens_a_run(show):
     page = show(grid())
     assert page.locator("#table tbody tr").count() == 12
+    assert column(page, "name")[:3] == ["fedavg iid lr=0.05", "fedavg iid lr=0.2", "fedavg iid lr=10"]
     page.locator('#table th[data-key="lr"] button').click()
-    assert column(page, "lr") == ["0.1"] * 4 + ["1"] * 4 + ["10"] * 4
+    assert column(page, "lr") == ["0.05"] * 4 + ["0.2"] * 4 + ["10"] * 4
     page.locator('#table th[data-key="lr"] button').click()
-    assert column(page, "lr") == ["10"] * 4 + ["1"] * 4 + ["0.1"] * 4
+    assert column(page, "lr") == ["10"] * 4 + ["0.2"] * 4 + ["0.05"] * 4
     assert page.locator('#table th[data-key="lr"]').get_attribute("aria-sort") == "descending"
     page.select_option("#filter-method", "fedsam")
     page.select_option("#filter-skew", "quantity 0.1")
-    page.select_option("#filter-lr", "1")
+    assert page.locator("#filter-lr option").all_text_contents() == ["all", "0.05", "0.2", "10"]
+    page.select_option("#filter-lr", "0.2")
     assert column(page, "method") == ["fedsam"] and column(page, "skew") == ["quantity 0.1"]
     assert page.locator("#count").text_content() == "1 of 12 runs"
     assert page.locator(".tiny").count() == 1 and page.locator("#scatter .dot[d]").count() == 1 + 3
     page.locator("#table tbody button").click()
-    assert page.locator("#one-title").text_content() == "fedsam-1.0-quantity"
+    assert page.locator("#one-title").text_content() == "fedsam-0.2-quantity"
     page.locator("figcaption", has_text="Streak").wait_for()
 
 

@@ -2,6 +2,7 @@
 // Line charts and dots as SVG, without a library: the page stays small and needs no network.
 
 const NS = "http://www.w3.org/2000/svg";
+const HEIGHTS = 4; // of the labels of marks, so that neighbours do not cover each other
 const DASHES = ["", "6 3", "2 3", "8 3 2 3", "1 4", "12 4", "4 4 1 4", "10 3 1 3 1 3"]; // besides colours
 
 function fill(node, attributes, children) {
@@ -92,7 +93,8 @@ function lineChart({
   floor = null,
   note = "",
 }) {
-  const [height, left, right, top, bottom] = [210, 54, 12, marks.some((mark) => mark.label) ? 24 : 12, 24];
+  const top = 12 + 12 * Math.min(HEIGHTS, marks.length);
+  const [height, left, right, bottom] = [198 + top, 54, 12, 24];
   const x = scale(xs, false, left, width - right);
   const y = scale([...series.flatMap((one) => one.ys), level?.y ?? null], log, height - bottom, top, floor);
   const drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": title });
@@ -102,7 +104,7 @@ function lineChart({
     drawing.append(svg("text", { x: left - 6, y: place + 4, "text-anchor": "end" }, format(tick)));
   }
   for (const tick of ticks(x.low, x.high, Math.max(2, width / 110)).filter(Number.isInteger)) {
-    drawing.append(svg("text", { x: x.place(tick), y: height - 6, "text-anchor": "middle" }, String(tick)));
+    drawing.append(svg("text", { x: Math.min(x.place(tick), width - 16), y: height - 6, "text-anchor": "middle" }, String(tick)));
   }
   if (level) {
     const place = y.place(level.y);
@@ -132,7 +134,7 @@ function lineChart({
   return { figure, drawing, point, roundAt: (pixel) => x.back(pixel) };
 }
 
-/** Vertical marks; labels of neighbours stand at two heights. */
+/** Vertical marks; labels of neighbours stand at different heights. */
 function upright(marks, x, top, bottom) {
   return [...marks]
     .sort((a, b) => a.round - b.round)
@@ -154,7 +156,7 @@ function upright(marks, x, top, bottom) {
               {
                 class: "mark-label",
                 x: at + (turn ? -3 : 3),
-                y: k % 2 ? top - 2 : top - 13,
+                y: top - 2 - 12 * (k % HEIGHTS),
                 "text-anchor": turn ? "end" : "start",
               },
               mark.label,

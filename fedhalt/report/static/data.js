@@ -125,6 +125,16 @@ const median = (values) => {
 
 const SYMBOLS = { threshold: "τ", patience: "ρ", rounds: "R" };
 
+/** Texts in the order of people: numbers in them, 0.05 and 0.2, by their size. */
+function natural(a, b) {
+  const [left, right] = [a, b].map((one) => String(one).split(/(\d+(?:\.\d+)?)/));
+  for (let k = 0; k < Math.min(left.length, right.length); k++) {
+    const order = k % 2 ? left[k] - right[k] : left[k].localeCompare(right[k], "en");
+    if (order) return order;
+  }
+  return left.length - right.length;
+}
+
 /** Numbers as people read them; a dash for what is not known. */
 const text = {
   number: (value) =>

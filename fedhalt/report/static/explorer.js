@@ -121,7 +121,14 @@ function sentence(all, one) {
   return `${rule}: stops ${all.stopped} of ${all.judged} runs${often}, ${saves}; ${all.never} never stopped.`;
 }
 
-/** Every rule with its own settings on the runs that are shown, and the chosen one first. */
+/** What every rule with its usual settings does to the runs that are shown; the sliders do not change that. */
+let summed = new Map();
+function sumUp(shown) {
+  const all = (name) => total(shown.map((run) => usualOutcome(run, name, RULES[name].settings)));
+  summed = new Map(Object.keys(RULES).map((name) => [name, all(name)]));
+}
+
+/** The chosen rule first, then every other. */
 function showWays(shown, all) {
   const titles = [
     "rule",
@@ -154,10 +161,7 @@ function showWays(shown, all) {
       ([name, { settings }]) =>
         name !== "budget" && text.settings(name, settings) !== text.settings(state.rule, state.settings),
     )
-    .map(([name, { settings }]) => {
-      const found = total(shown.map((run) => usualOutcome(run, name, settings)));
-      return found.judged ? row(name, settings, found, false) : null;
-    });
+    .map(([name, { settings }]) => (summed.get(name).judged ? row(name, settings, summed.get(name), false) : null));
   at("ways").replaceChildren(
     html("caption", {}, "The chosen rule, then every other with its usual settings, on the runs shown"),
     html(

@@ -17,6 +17,7 @@ async function follow() {
   const byName = new Map();
   let version = "";
   at("live").hidden = false;
+  at("live").textContent = "Reading the runs …";
   for (;;) {
     const heard = await news(version);
     if (heard) {

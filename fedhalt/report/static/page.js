@@ -53,6 +53,7 @@ function rebuild() {
   const many = runs.length > 1;
   for (const id of ["compared", "runs", "small"]) at(id).hidden = !many;
   if (many) {
+    sumUp(shown.filter((run) => run.rounds.length));
     buildScatter(shown);
     buildTable(shown);
     buildMultiples(inOrder(new Map(shown.map((run) => [run, chosen(run)]))));
@@ -82,7 +83,7 @@ function describe() {
 /** New data: the runs in the order of their names; who was at a button of the table stays there. */
 function take(list) {
   const place = document.activeElement?.closest?.("[data-place]")?.dataset.place;
-  runs = list.sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
+  runs = list.sort((a, b) => natural(a.name, b.name));
   findDiffering();
   describe();
   buildFilters();

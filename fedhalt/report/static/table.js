@@ -82,8 +82,7 @@ function buildFilters() {
   for (const [key] of choices) at(`filter-${key}`).value = state[key];
 }
 
-const valuesOf = (of) =>
-  [...new Set(runs.map((run) => String(of(run))))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+const valuesOf = (of) => [...new Set(runs.map((run) => String(of(run))))].sort(natural);
 
 const columnsOf = (shown) =>
   Object.entries(COLUMNS).filter(([key, { value }]) => !(key in FIELDS) || shown.some((run) => value(run) !== ""));
@@ -113,11 +112,7 @@ function buildTable(shown) {
   const columns = columnsOf(shown);
   rows = new Map(
     shown.map((run) => {
-      const open = html(
-        "button",
-        { type: "button", title: run.name, "data-place": `run ${run.name}` },
-        labelOf(run),
-      );
+      const open = html("button", { type: "button", title: run.name, "data-place": `run ${run.name}` }, labelOf(run));
       open.addEventListener("click", () => openRun(run));
       const cells = Object.fromEntries(
         columns.map(([key, { right }]) => [
@@ -145,10 +140,7 @@ function inOrder(found) {
   const { value } = COLUMNS[state.sort] ?? COLUMNS.name;
   const turn = state.down ? -1 : 1;
   const keyed = [...found].map(([run, one]) => [run, value(run, one)]);
-  const compare = (a, b) =>
-    typeof a === "number" && typeof b === "number"
-      ? a - b || 0
-      : String(a).localeCompare(String(b), "en", { numeric: true });
+  const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b || 0 : natural(a, b));
   const absent = (one) => one === null || one === "";
   return keyed
     .sort(([, a], [, b]) => absent(a) - absent(b) || turn * (a === b ? 0 : compare(a, b)))
@@ -158,8 +150,10 @@ function inOrder(found) {
 function fillTable(found, order) {
   for (const [run, { cells }] of rows) {
     const one = found.get(run);
-    for (const key of MOVING)
-      if (cells[key]) cells[key].textContent = (COLUMNS[key].show ?? COLUMNS[key].value)(run, one);
+    for (const key of MOVING) {
+      const words = String((COLUMNS[key].show ?? COLUMNS[key].value)(run, one));
+      if (cells[key].textContent !== words) cells[key].textContent = words; // an equal text would be laid out anew
+    }
   }
   const body = at("table").tBodies[0];
   const before = [...body.children];
