@@ -114,8 +114,8 @@ class WandB(Tracker):
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         import wandb
 
-        written = sorted(folder.glob("wandb/offline-run-*/*.wandb"))
-        self.last = max((step for file in written for step in steps(file)), default=0)
+        self.folder = folder
+        self.last = self.logged = self._written()
         settings = wandb.Settings(silent=True, console="off", x_disable_stats=True)
         self.run: Any = wandb.init(
             mode="offline", project="fedhalt", id=folder.name, name=folder.name, dir=os.fspath(folder),
@@ -124,9 +124,17 @@ class WandB(Tracker):
 
     def log(self, r: int, values: Mapping[str, float]) -> None:
         self.run.log(dict(values), step=r)
+        self.logged = r
 
     def close(self) -> None:
         self.run.finish()
+        deadline = time.monotonic() + 10
+        while self._written() < self.logged and time.monotonic() < deadline:
+            time.sleep(0.02)  # its service writes the last block a moment after `finish` has returned
+
+    def _written(self) -> int:
+        written = self.folder.glob("wandb/offline-run-*/*.wandb")
+        return max((step for file in written for step in steps(file)), default=0)
 
 
 TRACKERS: dict[str, type[Tracker]] = {"tensorboard": TensorBoard, "mlflow": MLflow, "wandb": WandB}

@@ -90,6 +90,24 @@ def test_each_tracker_holds_every_round_once_under_the_same_names(tmp_path):
         assert "dirichlet" in config and "growth threshold=0.9 patience=3" in config, name
 
 
+def test_wandb_has_written_everything_when_it_is_closed(tmp_path):
+    pytest.importorskip("wandb")
+    record = Trajectory.create(tmp_path / "trajectory.jsonl")
+    for r in range(1, 91):  # more than two of its blocks of 32 KiB
+        record.append({f"column_{k}": r + k / 7 for k in range(20)})
+    code = (
+        "import sys; from pathlib import Path; from fedhalt import trackers\n"
+        "folder = Path(sys.argv[1])\nwith trackers.Tracking(['wandb'], folder, [], {}): pass\n"
+        "print(sorted(step for file in folder.glob('wandb/offline-run-*/*.wandb') for step in trackers.steps(file)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, timeout=100)
+    assert done.stdout.splitlines()[-1] == str(list(range(1, 91))), done.stderr
+    (file,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
+    assert file.stat().st_size > 2 * 32_768
+    file.write_bytes(file.read_bytes()[:-100])  # as a kill may leave it
+    assert max(trackers.steps(file)) in (89, 90)
+
+
 class Listing(trackers.Tracker):
     """Writes to a list, for the questions that have nothing to do with a package."""
 

@@ -104,7 +104,9 @@ function lineChart({
     drawing.append(svg("text", { x: left - 6, y: place + 4, "text-anchor": "end" }, format(tick)));
   }
   for (const tick of ticks(x.low, x.high, Math.max(2, width / 110)).filter(Number.isInteger)) {
-    drawing.append(svg("text", { x: Math.min(x.place(tick), width - 16), y: height - 6, "text-anchor": "middle" }, String(tick)));
+    drawing.append(
+      svg("text", { x: Math.min(x.place(tick), width - 16), y: height - 6, "text-anchor": "middle" }, String(tick)),
+    );
   }
   if (level) {
     const place = y.place(level.y);
