@@ -245,6 +245,11 @@ def test_three_hundred_runs_follow_the_slider(show):
     assert spent < 250  # milliseconds on a loaded machine; a quiet one needs about a tenth
 
 
+def test_a_very_long_run_is_no_problem(show):
+    page = show({"long": record(rounds=60_000)})
+    assert "recorded rounds" in page.locator("#lead").text_content() and page.locator(".charts figure").count() == 5
+
+
 def test_a_report_of_files_opens_from_disk(visit, tmp_path):
     for name in ("a", "b"):
         trajectory = Trajectory.create(tmp_path / "runs" / name / "trajectory.jsonl")

@@ -34,8 +34,7 @@ function decades(low, high) {
 /** A scale from values to pixels, linear or logarithmic, over all that is to be seen. */
 function scale(values, log, from, to, floor = null) {
   const seen = values.filter((value) => value !== null && (!log || value > 0));
-  let low = seen.length ? Math.min(...spread(seen)) : log ? 0.1 : 0;
-  let high = seen.length ? Math.max(...spread(seen)) : 1;
+  let [low, high] = seen.length ? spread(seen) : [log ? 0.1 : 0, 1];
   if (floor !== null) low = Math.min(low, floor);
   if (low === high)
     [low, high] = log ? [low / 2, high * 2] : [low - (Math.abs(low) / 10 || 0.5), high + (Math.abs(high) / 10 || 0.5)];

@@ -84,8 +84,8 @@ function chartsOf(run, ways, width) {
       bold: name === run.scoreName,
       join: true,
     }));
-    const values = series.flatMap((one) => known(one.ys));
-    const log = part === "loss" && Math.min(...values) > 0 && Math.max(...values) > 50 * Math.min(...values);
+    const [low, high] = spread(series.flatMap((one) => known(one.ys)));
+    const log = part === "loss" && low > 0 && high > 50 * low;
     if (series.length)
       made.push(
         lineChart({ ...common, title: log ? `${title} (log scale)` : title, log, series, format, marks: stops }),
