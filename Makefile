@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 
-.PHONY: demo test test-slow test-flower test-deploy reproduce bench picture
+.PHONY: demo test test-slow test-flower test-deploy reproduce bench picture screenshot docs
 
 demo: $(VENV)/.demo  ## the main job on the embedded data set, stopped by the rule
 	$(VENV)/bin/fedhalt run --data digits --clients 20 --cohort 5 --skew dirichlet --c 0.5 --lr 0.05 \
@@ -33,6 +33,12 @@ bench: $(VENV)/.dev  ## the distance against the memory bandwidth; a round again
 
 picture: $(VENV)/.dev  ## the picture in the README
 	$(VENV)/bin/python examples/digits.py --picture docs/pictures/digits.png
+
+screenshot: $(VENV)/.dev  ## the picture of the report, in a real Chromium
+	scripts/screenshot
+
+docs: $(VENV)/.dev  ## the documentation site into site/, links checked
+	scripts/docs
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -1,5 +1,5 @@
-"""The command line: `fedhalt replay | methods`, from cli_run.py `run | partition`, from cli_sweep.py `sweep`, from
-cli_reproduce.py `reproduce`."""
+"""The command line: `fedhalt replay | methods`, from cli_report.py `report | watch`, and what needs torch:
+cli_run.py `run | partition`, cli_sweep.py `sweep`, cli_reproduce.py `reproduce`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from rich.table import Table
 from . import __version__, files, rules
 from .check import FedhaltError, MissingExtra, parsed, positive
 from .checkpoints import Checkpoints
+from .cli_report import report_command, watch_command
 from .judge import Candidate, candidates, judge, metrics, recorded
+from .trackers import TRACKERS
 from .trajectory import Trajectory
 
 app = typer.Typer(
@@ -41,7 +43,7 @@ class Several(typer.core.TyperCommand):
                 name = arg.partition("=")[0]
                 current = name if name in repeated else ""
             elif current and args[index - 1] != current:
-                if parsed(arg) is not None or arg in rules.RULES:
+                if parsed(arg) is not None or arg in rules.RULES or arg in TRACKERS:
                     spread.append(current)
                 else:
                     current = ""
@@ -188,6 +190,10 @@ def _number(name: str, text: str) -> int | float:
     return number
 
 
+app.command("report")(report_command)
+app.command("watch")(watch_command)
+
+
 def _add_simulator() -> None:
     """The commands that need torch; without it they only say what to install."""
     try:
@@ -206,7 +212,7 @@ def _add_simulator() -> None:
         return
     app.command("run", cls=Several)(with_spec_options(run_command))
     app.command("partition")(with_spec_options(partition_command))
-    app.command("sweep")(sweep_command)
+    app.command("sweep", cls=Several)(sweep_command)
     app.command("reproduce")(reproduce_command)
 
 
@@ -214,7 +220,8 @@ def main() -> None:
     """Runs a command; what a user can cause ends as one sentence and status 2, never as a traceback."""
     warnings.showwarning = lambda message, *_, **__: print(f"fedhalt: {message}", file=sys.stderr)
     try:
-        if sys.argv[1:2] not in (["replay"], ["methods"], ["--version"]):  # torch takes seconds to import
+        light = ("replay", "report", "watch", "methods", "--version")  # torch takes seconds to import
+        if not sys.argv[1:2] or sys.argv[1] not in light:
             _add_simulator()
         app()
     except FedhaltError as error:

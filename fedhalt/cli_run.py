@@ -20,11 +20,12 @@ from .check import FedhaltError, known, parsed, whole
 from .judge import candidates
 from .methods import METHODS, hyperparameters
 from .progress import Lines, Screen, closing, partition_table
-from .run import run
+from .run import Progress, run
 from .spec import FIELDS, HYPERPARAMETERS, RunSpec
 from .task import shares
+from .trackers import TRACKERS, Tracking
 
-AROUND = ("rounds", "watch", "threshold", "patience", "stop", "workers", "device", "out", "data_root")
+AROUND = ("rounds", "watch", "threshold", "patience", "stop", "workers", "device", "out", "data_root", "track")
 """What a run needs besides its spec; all of it may stand in the TOML file too."""
 
 
@@ -68,6 +69,7 @@ def run_command(
     device: Annotated[str | None, typer.Option(help="cpu or cuda. Default: cuda if there is one.")] = None,
     out: Annotated[str | None, typer.Option(help="Folder of run folders. Default: runs.")] = None,
     data_root: Annotated[str | None, typer.Option(help="Folder of the data files. Default: FEDHALT_DATA.")] = None,
+    track: Annotated[list[str] | None, typer.Option(help=f"Also write to: {', '.join(TRACKERS)}.")] = None,
     config: Config = None,
     as_json: AsJson = False,
     given: dict[str, Any],
@@ -77,7 +79,7 @@ def run_command(
     fedhalt run --data blood --method fedprox --lam 0.01 --skew dirichlet --c 0.1 --lr 0.001 --seed 0
     """
     typed = {"rounds": rounds, "watch": watch, "threshold": threshold, "patience": patience, "stop": stop,
-             "workers": workers, "device": device, "out": out, "data_root": data_root}  # fmt: skip
+             "workers": workers, "device": device, "out": out, "data_root": data_root, "track": track}  # fmt: skip
     spec, around = _settings(config, given, {name: value for name, value in typed.items() if value is not None})
     rules: dict[str, list[Any]] = {}
     for name in ("threshold", "patience"):
@@ -95,8 +97,15 @@ def run_command(
         options["workers"] = _whole("workers", around["workers"])
     out_folder = Path(around.get("out", "runs"))
     _say_what_is_there(console, out_folder / spec.id)
-    with view(console, asked) as shown:
-        summary = run(spec, out_folder, rounds=budget, watch=asked, progress=shown, interrupted=stopping, **options)
+    tracked = around.get("track", [])
+    names = tracked if isinstance(tracked, list) else [tracked]
+    with view(console, asked) as shown, Tracking(names, out_folder / spec.id, asked, spec.to_json()) as tracking:
+
+        def progress(now: Progress) -> None:
+            shown(now)
+            tracking(now.row)
+
+        summary = run(spec, out_folder, rounds=budget, watch=asked, progress=progress, interrupted=stopping, **options)
     if as_json:
         typer.echo(files.to_json(summary))
     else:

@@ -17,6 +17,7 @@ from .cli_run import after_this_round
 from .plan import Plan
 from .sweep import best, sweep
 from .table import Lines, Screen, saved, table
+from .trackers import TRACKERS
 from .trial import Trial
 
 
@@ -35,6 +36,7 @@ def sweep_command(
     workers: Annotated[str | None, typer.Option(help="Workers of each trial. Default: 1.")] = None,
     out: Annotated[str | None, typer.Option(help="Folder of run folders. Default: runs.")] = None,
     data_root: Annotated[str | None, typer.Option(help="Folder of the data files. Default: FEDHALT_DATA.")] = None,
+    track: Annotated[list[str] | None, typer.Option(help=f"Also write to: {', '.join(TRACKERS)}.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one object on standard output.")] = False,
 ) -> None:
     """Search for a good configuration; end hopeless trials early and good ones when they are done.
@@ -45,6 +47,7 @@ def sweep_command(
              "executor": executor, "address": address, "parallel": parallel, "workers": workers, "out": out,
              "data_root": data_root}  # fmt: skip
     given = {name: _value(name, text) for name, text in typed.items() if text is not None}
+    given |= {"track": track} if track else {}
     read = plan.load(file, given)
     if picture is not None and not compare:
         raise FedhaltError(f"--picture {picture} goes with --compare")

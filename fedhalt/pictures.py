@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .check import FedhaltError, MissingExtra
+from .rules import GrowthRate, replay
+
+if TYPE_CHECKING:
+    from .trajectory import Trajectory
+    from .trial import Trial
 
 
 def classes_by_client(counts: list[list[int]], title: str, path: Path) -> None:
     """A stacked bar per client, largest first; hatches besides colours for those who do not see them."""
-    plt = _pyplot()
+    plt = _pyplot("agg")
     table = np.array(sorted(counts, key=sum, reverse=True)).T
     figure, axis = plt.subplots(figsize=(9, 3.6), layout="constrained")
     bottom = np.zeros(table.shape[1])
@@ -34,7 +41,7 @@ def bars_and_dots(
     path: Path,
 ) -> None:
     """Two panels with a line per name: a bar for what it costs, a dot with its spread for what it is worth."""
-    plt = _pyplot()
+    plt = _pyplot("agg")
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 0.45 * len(names) + 1.2), layout="constrained", sharey=True)
     places = range(len(names))
     left.barh(places, costs, 0.6, color="#56b4e9")
@@ -57,6 +64,51 @@ def bars_and_dots(
     _save(plt, figure, path)
 
 
+def curves(trajectory: Trajectory) -> Any:
+    """Distance, growth and accuracy of one run, one panel each, with the stop of the paper's rule."""
+    plt = _pyplot()
+    rounds, rule = trajectory.column("round"), GrowthRate()
+    accuracies = [name for name in trajectory.columns if "accuracy" in name]
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.4), layout="constrained")
+    if "distance" in trajectory.columns:
+        statuses = list(replay(rule, trajectory))
+        left.plot(rounds, trajectory.column("distance"), color="#0072b2")
+        growth = [np.nan if status.growth is None else status.growth for status in statuses]
+        middle.semilogy(rounds, growth, color="#d55e00")
+        middle.axhline(rule.threshold, color="black", linestyle="--", linewidth=1)
+        stop = next((status.round for status in statuses if status.stop), None)
+        for axis in (left, middle, right) if stop else ():
+            axis.axvline(stop, color="black", linestyle=":", linewidth=1)
+    for name, style in zip(accuracies, itertools.cycle(("-", "--", ":", "-.")), strict=False):
+        values = trajectory.column(name)
+        known = ~np.isnan(values)
+        right.plot(rounds[known], values[known], style, label=name)
+    if accuracies:
+        right.legend(fontsize=7, frameon=False)
+    for axis, title in ((left, "distance from the start"), (middle, "growth, threshold 0.01"), (right, "accuracy")):
+        axis.set(title=title, xlabel="round")
+        axis.spines[["top", "right"]].set_visible(False)
+    plt.close(figure)  # a notebook shows the figure that it is given, once
+    return figure
+
+
+def trials(found: Sequence[Trial], rounds: int, objective: str) -> Any:
+    """A bar per trial for the rounds it used, a dot for its objective; screened ones have none."""
+    plt = _pyplot()
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 0.32 * len(found) + 1.2), layout="constrained", sharey=True)
+    places = range(len(found))
+    left.barh(places, [trial.outcome.get("rounds", 0) for trial in found], 0.6, color="#56b4e9")
+    right.plot([np.nan if trial.value is None else trial.value for trial in found], places, "o", color="#d55e00")
+    left.set(yticks=places, yticklabels=[trial.label for trial in found], xlabel=f"rounds of {rounds}")
+    left.invert_yaxis()
+    right.set(xlabel=objective)
+    right.grid(axis="x", alpha=0.3)
+    for axis in (left, right):
+        axis.spines[["top", "right"]].set_visible(False)
+    plt.close(figure)
+    return figure
+
+
 def _save(plt: Any, figure: Any, path: Path) -> None:
     try:
         figure.savefig(path, dpi=110)
@@ -65,12 +117,14 @@ def _save(plt: Any, figure: Any, path: Path) -> None:
     plt.close(figure)
 
 
-def _pyplot() -> Any:
+def _pyplot(backend: str | None = None) -> Any:
+    """matplotlib with that backend; by default with the one of the notebook or the screen it runs on."""
     try:
         import matplotlib
     except ImportError:
         raise MissingExtra("a picture", "matplotlib", "report") from None
-    matplotlib.use("Agg")
+    if backend is not None:
+        matplotlib.use(backend)
     import matplotlib.pyplot as plt
 
     return plt

@@ -12,6 +12,7 @@ from .check import FedhaltError, known, whole
 from .judge import Candidate, candidate
 from .space import Space
 from .spec import RunSpec
+from .trackers import available
 
 OBJECTIVES = {
     "val_loss": "minimize",
@@ -53,6 +54,7 @@ class Plan:
     workers: int = 1
     device: str | None = None
     data_root: str | None = None
+    track: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         known("objective", self.objective, OBJECTIVES)
@@ -68,6 +70,7 @@ class Plan:
             raise FedhaltError(f"the sampler {self.sampler} learns from an objective; with none choose grid or random")
         if self.address is not None and self.executor != "ray":
             raise FedhaltError(f"an address belongs to a Ray cluster: add executor = 'ray' to {self.address!r}")
+        available(self.track)
         for end in self.space.corners():
             self._check(end)
 
@@ -103,13 +106,15 @@ def load(path: Path, given: Mapping[str, Any] | None = None) -> Plan:
 
 def plan(table: Mapping[str, Any]) -> Plan:
     """The plan that such a table describes; names may be written with a dash."""
-    names = ["space", *STAGES, *WHOLE, *TEXT, "sampler_seed"]
+    names = ["space", *STAGES, *WHOLE, *TEXT, "sampler_seed", "track"]
     settings = {known("setting of a sweep", key.replace("-", "_"), names): value for key, value in table.items()}
     for name in WHOLE:
         if name in settings:
             settings[name] = whole(name, settings[name])
     if "sampler_seed" in settings:
         settings["sampler_seed"] = whole("sampler_seed", settings["sampler_seed"], least=0)
+    track = settings.pop("track", ())
+    settings["track"] = (track,) if isinstance(track, str) else tuple(track)
     for name in TEXT:
         if not isinstance(settings.get(name, ""), str):
             raise FedhaltError(f"{name} must be text, not {settings[name]!r}")

@@ -110,7 +110,9 @@ def _train(
         folder.commit(done, row)
         meter.keep(meter.leaves(done.state["x"]))
         if progress is not None:
+            shown = time.perf_counter()
             progress(Progress(row, watcher.statuses, watcher.fired, watcher.rounds))
+            begin += time.perf_counter() - shown  # a display or a tracker is no part of the next round
         if watcher.ended or interrupted():
             return
 

@@ -63,10 +63,34 @@ Watcher = Callable[[list[Trial], int], None]
 """Is shown all trials that were begun, and how many there will be, after every change and now and then."""
 
 
+class Sweep(list[Trial]):
+    """The trials of a sweep, which a notebook shows as a table and a picture of their objectives."""
+
+    def __init__(self, plan: Plan, trials: Iterable[Trial]) -> None:
+        super().__init__(trials)
+        self.plan = plan
+
+    @property
+    def best(self) -> Trial | None:
+        """The trial with the best objective."""
+        return best(self, self.plan.higher_is_better)
+
+    def plot(self) -> Any:
+        """A matplotlib figure: the rounds and the objective of every trial."""
+        from .pictures import trials
+
+        return trials(self, self.plan.rounds, self.plan.objective)
+
+    def _repr_html_(self) -> str:
+        from .report.notebook import sweep_html
+
+        return sweep_html(self, self.plan.rounds, self.plan.objective, self.best)
+
+
 def sweep(
     plan: Plan, seen: Watcher = lambda trials, total: None, interrupted: Callable[[], bool] = lambda: False,
     sampler: Sampler | None = None, job: Callable[[Plan, Trial], dict[str, Any]] = job,
-) -> list[Trial]:  # fmt: skip
+) -> Sweep:  # fmt: skip
     """Runs every trial of the plan, or of another sampler, to its end, and returns them.
 
     Finished runs are only read, interrupted ones go on, those that another process holds are waited for.
@@ -83,7 +107,7 @@ def sweep(
         last.callback(executor.close)
         _loop(sampler, executor, trials, look, interrupted, lambda trial: job(plan, trial))
     look()
-    return list(trials.values())
+    return Sweep(plan, trials.values())
 
 
 def _loop(

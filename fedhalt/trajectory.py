@@ -19,6 +19,7 @@ from .check import FedhaltError, MissingExtra, known
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.figure import Figure
 
 FORMAT, VERSION = "trajectory", 1
 
@@ -136,6 +137,19 @@ class Trajectory:
         if path is not None:
             files.write(Path(path), text.getvalue().encode())
         return text.getvalue()
+
+    def plot(self) -> Figure:
+        """A matplotlib figure: distance, growth with the paper's threshold, and accuracy by round."""
+        from .pictures import curves
+
+        figure: Figure = curves(self)
+        return figure
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: curves, the stop of the paper's rule, the last round."""
+        from .report.notebook import trajectory_html
+
+        return trajectory_html(self)
 
     def __len__(self) -> int:
         return len(self._rows)

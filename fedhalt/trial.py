@@ -12,8 +12,9 @@ from .check import FedhaltError
 from .files import InUse
 from .judge import Candidate
 from .plan import Plan
-from .run import run
+from .run import Progress, run
 from .spec import RunSpec
+from .trackers import Tracking
 from .trajectory import Trajectory
 
 ENDED = ("screened", "converged", "complete", "failed")
@@ -57,6 +58,7 @@ def described(plan: Plan, trial: Trial, stages: Mapping[str, Candidate], stop: s
         },
         "objective": plan.objective, "out": str(Path(plan.out).absolute()), "workers": plan.workers,
         "device": plan.device, "data_root": plan.data_root and str(Path(plan.data_root).absolute()),
+        "track": list(plan.track),
     }  # fmt: skip
 
 
@@ -68,12 +70,21 @@ def perform(
         name: Candidate(stage["name"], stage["settings"], rules.from_json(stage["rule"]))
         for name, stage in job["stages"].items()
     }
+    chosen = spec.from_json(job["spec"])
+    rules_watched = list(watch.values())
     try:
-        summary = run(
-            spec.from_json(job["spec"]), job["out"], rounds=job["rounds"], watch=list(watch.values()), stop=job["stop"],
-            workers=job["workers"], device=job["device"], data_root=job["data_root"], progress=beat,
-            interrupted=interrupted,
-        )  # fmt: skip
+        with Tracking(job["track"], Path(job["out"]) / chosen.id, rules_watched, chosen.to_json()) as tracking:
+
+            def progress(now: Progress) -> None:
+                tracking(now.row)
+                if beat is not None:
+                    beat(now)
+
+            summary = run(
+                chosen, job["out"], rounds=job["rounds"], watch=rules_watched, stop=job["stop"],
+                workers=job["workers"], device=job["device"], data_root=job["data_root"], progress=progress,
+                interrupted=interrupted,
+            )  # fmt: skip
     except InUse:
         return {"state": "elsewhere"}
     except (FedhaltError, OSError) as error:

@@ -1,5 +1,6 @@
-"""Hypothesis without deadlines: a loaded machine is no failure. The command line in this process."""
+"""Hypothesis without deadlines: a loaded machine is no failure. The command line in this process; a real Chromium."""
 
+import shutil
 import signal
 import sys
 
@@ -8,6 +9,10 @@ from hypothesis import settings
 
 settings.register_profile("fedhalt", deadline=None)
 settings.load_profile("fedhalt")
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
+    --disable-component-update --disable-sync""".split()
 
 
 @pytest.fixture
@@ -25,3 +30,45 @@ def fedhalt(monkeypatch, capsys):
 
     yield call
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium or Chrome of this machine; without one its tests are skipped with the reason."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need: pip install playwright")
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        pytest.skip(f"browser tests need one of {', '.join(NAMES)} on the PATH: scripts/install-chromium")
+    with playwright.sync_playwright() as made:
+        opened = made.chromium.launch(executable_path=path, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """Opens an address; in the end there must be no console message, no error and no request to anybody else."""
+    problems, contexts = [], []
+
+    def open_page(address, **options):
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        origin = address.split("#")[0]
+        page.on("console", lambda message: problems.append(f"console {message.type}: {message.text}"))
+        page.on("pageerror", lambda error: problems.append(f"error: {error}"))
+
+        def asked(request):
+            if not request.url.startswith((origin, "data:")):
+                problems.append(f"request to {request.url}")
+
+        page.on("request", asked)
+        page.goto(address)
+        page.wait_for_selector("#tiles dd")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert problems == []

@@ -1,0 +1,177 @@
+"""`fedhalt report` as a stranger uses it: every kind of record, hundreds of them, odd names, damaged files."""
+
+import base64
+import json
+import math
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from fedhalt import EarlyStopper, GrowthRate, Trajectory, rules
+
+FEDHALT = [sys.executable, "-c", "from fedhalt.cli import main; main()"]
+EVIL = '<script>alert("1")</script><img src=x onerror=alert(1)>\'"&</title>'
+
+
+def fedhalt(*args, code=0):
+    done = subprocess.run([*FEDHALT, *map(str, args)], capture_output=True, text=True, timeout=100)
+    assert done.returncode == code and "Traceback" not in done.stderr, done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def data(file):
+    """What the page is given."""
+    (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', file.read_text(), re.S)
+    return json.loads(text)["runs"]
+
+
+def numbers(column):
+    return np.frombuffer(base64.b64decode(column["data"]), "<f8" if column["exact"] else "<f4")
+
+
+def recorded(path, rounds=60, seed=0, **header):
+    """A record with the columns of `fedhalt run`."""
+    draw = np.random.default_rng(seed)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    names = ("val_loss", "val_accuracy", "val_balanced_accuracy", "val_f1", "test_loss", "test_accuracy",
+             "test_balanced_accuracy", "test_f1", "client_loss", "client_accuracy", "seconds", "lr")  # fmt: skip
+    rows = [
+        {"round": r, "distance": r**0.6 * draw.random(), "update_norm": draw.random(), "parameter_norm": draw.random(),
+         "alignment": draw.random(), "growth": None if r == 1 else draw.random(), "cohort": [1, 2], "steps": [3, 4],
+         "bytes_down": 244_200, "bytes_up": 244_200, **{name: draw.random() for name in names}}
+        for r in range(1, rounds + 1)
+    ]  # fmt: skip
+    trajectory = Trajectory.create(path, **header)
+    trajectory.path = None  # all lines at once: this is no test of appending
+    lines = [json.dumps(row) + "\n" for row in rows]
+    with open(path, "a") as file:
+        file.writelines(lines)
+    return rows
+
+
+def test_a_hundred_runs_of_five_hundred_rounds_stay_under_six_megabytes(tmp_path):
+    spec = {"method": "fedavg", "skew": "dirichlet", "c": 0.1, "lr": 0.1, "hyperparameters": {"server_lr": 1.0}}
+    for k in range(100):
+        rows = recorded(tmp_path / "runs" / f"run-{k}" / "trajectory.jsonl", 500, k, spec=spec)
+    said = fedhalt("report", tmp_path / "runs", "-o", tmp_path / "page.html")
+    size = (tmp_path / "page.html").stat().st_size
+    assert size < 6e6 and "100 runs" in said
+    last = next(run for run in data(tmp_path / "page.html") if run["name"] == "run-99")
+    for column in ("distance", "update_norm", "parameter_norm", "val_loss", "val_accuracy"):
+        assert list(numbers(last["columns"][column])) == [row[column] for row in rows]  # to the last bit
+    assert last["spec"] == spec and last["rounds"] == 500
+
+
+def test_the_file_is_whole_in_itself(tmp_path):
+    recorded(tmp_path / "run" / "trajectory.jsonl")
+    fedhalt("report", tmp_path / "run", "-o", tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    assert "default-src 'none'" in text.replace("&#x27;", "'") and "connect-src 'none'" in text.replace("&#x27;", "'")
+    links = (
+        re.findall(r'(?:src|href)="([^"]*)"', text) + re.findall(r"url\(([^)]*)\)", text) + re.findall("@import", text)
+    )
+    assert [link for link in links if not link.startswith(("#", "data:"))] == []
+    assert set(re.findall(r"https?://[^\s\"'`]+", text)) <= {"http://www.w3.org/2000/svg"}  # a name, no address
+
+
+def test_every_kind_of_record(tmp_path):
+    recorded(tmp_path / "runs" / "whole" / "trajectory.jsonl")
+    stopper = EarlyStopper(np.zeros(2), 0.05, 3, trajectory=tmp_path / "runs" / "stopper" / "trajectory.jsonl")
+    for r in range(1, 20):
+        stopper.update(np.full(2, r**0.5))
+    gaps = Trajectory.create(tmp_path / "gaps.jsonl")
+    for r in (1, 2, 5, 9):
+        gaps.append({"round": r, "distance": math.inf if r == 9 else float(r), "my_accuracy": None if r == 2 else 0.5})
+    (tmp_path / "old.csv").write_text("round,distance,val_loss\n1,1.0,2.5\n2,1.5,\n3,NaN,n/a\n")
+    (tmp_path / "runs" / "cut").mkdir()
+    whole = (tmp_path / "runs" / "whole" / "trajectory.jsonl").read_bytes()
+    (tmp_path / "runs" / "cut" / "trajectory.jsonl").write_bytes(whole[:-30])
+    (tmp_path / "runs" / "begun").mkdir()
+    (tmp_path / "runs" / "begun" / "trajectory.jsonl").write_bytes(whole.split(b"\n")[0] + b"\n")
+    fedhalt("report", tmp_path / "runs", tmp_path / "gaps.jsonl", tmp_path / "old.csv", "-o", tmp_path / "page.html")
+    runs = {run["name"]: run for run in data(tmp_path / "page.html")}
+    assert set(runs) == {"whole", "stopper", "gaps.jsonl", "old.csv", "cut", "begun"}
+    assert runs["stopper"]["watched"] == [{"rule": "growth", "threshold": 0.05, "patience": 3}]
+    assert runs["gaps.jsonl"]["rounds"] == [1, 2, 5, 9] and runs["cut"]["rounds"] == 59 and runs["begun"]["rounds"] == 0
+    assert runs["gaps.jsonl"]["columns"]["my_accuracy"]["at"] == [0, 2, 3]
+    assert numbers(runs["gaps.jsonl"]["columns"]["distance"])[-1] == math.inf
+    assert runs["old.csv"]["columns"]["val_loss"] == {
+        "exact": True, "data": base64.b64encode(np.array([2.5]).tobytes()).decode(), "at": [0], "bad": 2,
+    }  # fmt: skip
+    assert math.isnan(numbers(runs["old.csv"]["columns"]["distance"])[2])
+
+
+def test_runs_of_the_same_name_are_told_apart(tmp_path):
+    for place in ("a", "b"):
+        recorded(tmp_path / place / "run" / "trajectory.jsonl", 3)
+    fedhalt("report", tmp_path, "-o", tmp_path / "page.html")
+    assert [run["name"] for run in data(tmp_path / "page.html")] == [
+        str(tmp_path / place / "run" / "trajectory.jsonl") for place in ("a", "b")
+    ]
+
+
+def test_names_and_titles_cannot_leave_their_place(tmp_path):
+    recorded(tmp_path / "runs" / EVIL.replace("/", "_") / "trajectory.jsonl", 3, spec={"method": EVIL})
+    fedhalt("report", tmp_path / "runs", "-o", tmp_path / "page.html", "--title", EVIL)
+    text = (tmp_path / "page.html").read_text()
+    assert text.count("<script") == 2 and text.count("</script>") == 2 and "<img" not in text and "&lt;script" in text
+    assert data(tmp_path / "page.html")[0]["spec"] == {"method": EVIL}
+
+
+def test_a_damaged_file_is_named_and_the_others_are_shown(tmp_path):
+    recorded(tmp_path / "runs" / "good" / "trajectory.jsonl", 3)
+    (tmp_path / "runs" / "bad").mkdir()
+    (tmp_path / "runs" / "bad" / "trajectory.jsonl").write_text("no record\n")
+    assert "2 runs, 1 of them unreadable" in fedhalt("report", tmp_path / "runs", "-o", tmp_path / "page.html")
+    bad, good = data(tmp_path / "page.html")
+    assert "is not a fedhalt trajectory" in bad["problem"] and "problem" not in good and good["rounds"] == 3
+    error = fedhalt("report", tmp_path / "runs" / "bad", "-o", tmp_path / "none.html", code=2)
+    assert "is not a fedhalt trajectory" in error and not (tmp_path / "none.html").exists()
+
+
+@pytest.mark.parametrize("paths, says", [
+    (["nowhere"], "nowhere does not exist"), (["empty"], "no trajectory.jsonl under empty"),
+    (["model.npz"], "is a saved model"),
+])  # fmt: skip
+def test_what_is_no_record_is_refused_with_a_sentence(tmp_path, monkeypatch, paths, says):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "model.npz").touch()
+    assert says in fedhalt("report", *paths, code=2)
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (["nowhere"], "nowhere does not exist"), ([".", "--port", "x"], "port must be a whole number"),
+    ([".", "--rule", "grow"], "did you mean 'growth'"), ([".", "--threshold", "0"], "threshold must be"),
+    ([".", "--patience", "many"], "patience must be a number"),
+])  # fmt: skip
+def test_watch_checks_what_it_is_given(tmp_path, monkeypatch, arguments, says):
+    monkeypatch.chdir(tmp_path)
+    assert says in fedhalt("watch", *arguments, code=2)
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    recorded(tmp_path / "run" / "trajectory.jsonl", 3)
+    assert "nowhere" in fedhalt("report", tmp_path / "run", "-o", tmp_path / "nowhere" / "page.html", code=2)
+
+
+def test_every_rule_reads_what_is_kept_exactly():
+    from fedhalt.report.data import EXACT
+
+    assert all(set(rules.create(name).reads) <= set(EXACT) for name in rules.RULES)
+
+
+def test_rules_that_a_page_cannot_repeat_are_not_called_watched(tmp_path):
+    from fedhalt.report.data import loaded
+
+    for k, (rule, listed) in enumerate([
+        (GrowthRate(0.05, 3), True), (GrowthRate(0.05, 3, start_from_round=9), False),
+        (rules.Plateau("my_loss", higher_is_better=False), False), (rules.AnyOf(GrowthRate(), rules.Budget(9)), False),
+        (rules.Budget(9), True), (rules.Plateau("val_loss", 0.2, 4), True),
+    ]):  # fmt: skip
+        path = tmp_path / f"{k}.jsonl"
+        EarlyStopper(rule=rule, trajectory=path)
+        assert len(loaded(path, "it")["watched"]) == listed, rule
