@@ -31,9 +31,7 @@ def reproduce_command(
     workers: Annotated[str, typer.Option(help="Workers of each run.")] = "1",
     device: Annotated[str | None, typer.Option(help="cpu, cuda, … Default: a GPU if there is one.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of run folders, shared by all items.")] = Path("runs/paper"),
-    results: Annotated[
-        Path | None, typer.Option(help="Rows, tables, figures. Default: experiments/paper/results.")
-    ] = None,
+    results: Annotated[Path | None, typer.Option(help="Rows, tables, figures. Default: docs/results.")] = None,
     data_root: Annotated[str | None, typer.Option(help="Folder of the data files. Default: FEDHALT_DATA.")] = None,
     weights: Annotated[str | None, typer.Option(help="Start from this file instead of the hub's weights.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="With --list: one object on standard output.")] = False,
@@ -46,7 +44,7 @@ def reproduce_command(
     """
     modules = reproduce.items(names or ["all"] if listed else _named(names))
     chosen = _scale(scale, weights)
-    folder = (results or Path(reproduce.part().__file__).parent / "results") / scale
+    folder = (results or Path(reproduce.part().__file__).parents[2] / "docs" / "results") / scale
     found = reproduce.part("rows").Results(folder)
     if listed:
         _show(reproduce.overview(chosen, found, modules), chosen, as_json)

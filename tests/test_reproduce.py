@@ -28,7 +28,7 @@ from fedhalt.judge import candidate  # noqa: E402
 from fedhalt.run import run  # noqa: E402
 
 DATA = Path(os.environ.get("FEDHALT_DATA", ROOT.parent / "shared" / "data"))
-COMMITTED = ROOT / "experiments" / "paper" / "results"
+COMMITTED = ROOT / "docs" / "results"
 TINY = Scale(
     "tiny", ("digits",), 4, {"good": 0.05, "middle": 0.5, "bad": 5.0},
     {"model": "cnn", "clients": 12, "cohort": 4, "epochs": 1}, "for tests",

@@ -1,6 +1,6 @@
 """What is kept of a recorded run: one line with every rule's stop on its trajectory, and the curves that are drawn.
 
-results/SCALE/rows.csv and results/SCALE/curves.csv are all that tables and figures are drawn from, so they can be
+docs/results/SCALE/rows.csv and curves.csv beside it are all that tables and figures are drawn from, so they can be
 drawn again, and looked at, without the runs.
 """
 
