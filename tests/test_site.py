@@ -54,7 +54,9 @@ def test_every_page_reads_without_a_network(site, browser, from_disk):
             pictures = page.locator("article img").evaluate_all("(all) => all.map((one) => one.naturalWidth)")
             assert all(width > 0 for width in pictures), file
         if not from_disk:  # a page from disk may start no worker, so that it has no search
-            page.fill("input.md-search__input", "wandering")
+            page.wait_for_load_state("networkidle")  # its index is there
+            page.locator("input.md-search__input").click()
+            page.locator("input.md-search__input").press_sequentially("wandering")
             page.locator(".md-search-result__item").first.wait_for()
             assert errors == []
         context.close()
