@@ -317,3 +317,9 @@ def test_a_committed_cell_retrained_from_scratch(tmp_path):
             assert found == pytest.approx(expected, rel=1e-5, abs=0 if same_cpu else 1.0), name
         elif same_cpu or not isinstance(found, int):
             assert found == expected, name
+
+
+def test_the_document_shows_the_claims_as_they_are_drawn():
+    drawn = (COMMITTED / "small" / "claims.md").read_text()
+    shown = (ROOT / "docs" / "reproduction.md").read_text().split("<!-- claims -->")[1].split("<!-- /claims -->")[0]
+    assert shown.strip() == drawn[drawn.index("|  |") :].strip()

@@ -38,15 +38,22 @@ MEASURES = {
 
 
 def cell(results: Results, scale: Scale, method: str, measure: str, **where: Any) -> Cell | None:
-    """Mean over seeds at the phi with the best mean, which is a choice on test data, as in the paper."""
-    found = []
+    """Mean over seeds at the best phi, which is a choice on test data, as in the paper.
+
+    While runs are missing, the phi is chosen on the seeds that all of its values have: more seeds are no advantage.
+    """
+    found: dict[float | None, dict[int, float]] = {}
     for phi in phis(method):
         runs = results.select(method=method, phi=phi, model=scale.model["model"], **where)
-        values = [run[measure] for run in runs if run["rounds"] >= scale.rounds or run["diverged"]]
-        if values:
-            power = None if phi is None else round(math.log10(phi))
-            found.append(Cell(mean(values), spread(values), power, len(values)))
-    return max(found, default=None, key=lambda each: each.mean)
+        ended = [run for run in runs if run["rounds"] >= scale.rounds or run["diverged"]]
+        if ended:
+            found[phi] = {run["seed"]: run[measure] for run in ended}
+    if not found:
+        return None
+    common = set.intersection(*(set(values) for values in found.values()))
+    best = max(found, key=lambda phi: mean([found[phi][seed] for seed in common or found[phi]]))
+    values = list(found[best].values())
+    return Cell(mean(values), spread(values), None if best is None else round(math.log10(best)), len(values))
 
 
 def draw(results: Results, scale: Scale, name: str, title: str, blocks: Sequence[Line], folder: Path) -> list[Path]:
