@@ -295,7 +295,7 @@ def test_a_committed_table_is_what_its_rows_say(fedhalt, tmp_path):
     assert (folder / "table2.md").read_text() == (COMMITTED / "small" / "table2.md").read_text()
     frame = pandas.read_csv(COMMITTED / "small" / "rows.csv")
     mine = frame[
-        (frame.task == "blood") & (frame.method == "fedavg") & (frame.skew == "quantity") & (frame.c == 1.0)
+        (frame.task == "blood") & (frame.method == "fedavg") & (frame["skew"] == "quantity") & (frame.c == 1.0)
         & (frame.lr == 0.1) & (frame.model == SMALL.model["model"]) & frame.compat.isna()
     ]  # fmt: skip
     rivals = mine[["val-loss 0.01x10 balanced", "val-accuracy 0.01x10 balanced"]].max(axis=1)

@@ -59,6 +59,9 @@ def draw(results: Results, scale: Scale, folder: Path) -> list[Path]:
         axis.loglog(x, traffic, "o-", color=render.TEAL, label="traffic (TB)")
         axis.loglog(x, hours, "s--", color=render.RED, label="training (hours)")
         axis.set_xlabel(label)
+        if label.startswith("clients"):
+            axis.set_xticks(x, [f"{value:g}" for value in x])
+            axis.minorticks_off()
         axis.legend(fontsize=7)
         for (value, row), tb, h in zip(points, traffic, hours, strict=True):
             numbers = [f"{row['bytes'] / 1e6:,.1f}", f"{row['seconds']:.2f}", f"{tb:,.2f}", f"{h:,.0f}"]
