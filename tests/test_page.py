@@ -105,8 +105,8 @@ def test_the_table_sorts_and_filters_and_opens_a_run(show):
     assert page.locator("#count").text_content() == "1 of 12 runs"
     assert page.locator(".tiny").count() == 1 and page.locator("#scatter .dot[d]").count() == 1 + 3
     page.locator("#table tbody button").click()
+    page.locator("figcaption", has_text="Streak").wait_for()  # it is drawn with the next frame
     assert page.locator("#one-title").text_content() == "fedsam-0.2-quantity"
-    page.locator("figcaption", has_text="Streak").wait_for()
 
 
 def test_everything_is_within_reach_of_the_keyboard(show):

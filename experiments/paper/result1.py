@@ -89,7 +89,7 @@ def _panel(axes: Any, results: Results, scale: Scale, task: str) -> None:
         rounds, heights = zip(*marked, strict=True)
         zoom.set(xlim=(min(rounds) - 5, max(rounds) + 5), ylim=(min(heights) - 6, max(heights) + 6))
         top.indicate_inset_zoom(zoom, edgecolor="gray")
-        zoom.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3)
+        top.legend(fontsize=6, loc="lower right", frameon=True, framealpha=0.9)
     bottom.axhline(TAU, color=render.TEAL, lw=0.8, label=f"τ = {TAU}")
     bottom.set(yscale="log", xlabel="round", ylabel="growth rate $g_r$")
     bottom.sharex(top)

@@ -44,7 +44,7 @@ Row = dict[str, Any]
 def summarised(spec: RunSpec, record: Trajectory) -> Row:
     """A run as one flat line."""
     rows = record.rows
-    row: Row = {"id": spec.id, **identity(spec), "rounds": len(rows), "cpu": torch.backends.cpu.get_cpu_capability()}
+    row: Row = {"id": spec.id, **identity(spec), "rounds": len(rows), "cpu": processor()}
     row["diverged"] = int(not math.isfinite(rows[-1]["distance"]))
     row["seconds"] = statistics.fmean(each["seconds"] for each in rows)
     row["bytes"] = statistics.fmean(each["bytes_up"] + each["bytes_down"] for each in rows)
@@ -63,6 +63,13 @@ def summarised(spec: RunSpec, record: Trajectory) -> Row:
             row[f"{name} plain"] = 100 * near[-1]["test_accuracy"] if r else None
             row[f"{name} smooth"] = 100 * mean([each["test_balanced_accuracy"] for each in near]) if r else None
     return row | analysed(record)
+
+
+def processor() -> str:
+    """On which kind of machine this is: another one rounds differently, and under skew such differences grow."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    model = dict.fromkeys(line.partition(":")[2].strip() for line in lines if line.startswith("model"))
+    return " ".join([*list(model)[:2], torch.backends.cpu.get_cpu_capability()])
 
 
 def identity(spec: RunSpec) -> Row:
