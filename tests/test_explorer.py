@@ -204,6 +204,7 @@ def test_a_link_keeps_the_settings(many, visit):
     page.fill("#threshold", "0.5")
     page.fill("#patience", "4")
     page.fill("#search", "run-1")
+    page.locator('#link[href*="run-1"]').wait_for()
     link = page.locator("#link").get_attribute("href")
     page.wait_for_url(address + link)
     other = visit(address + link)
@@ -220,7 +221,7 @@ def test_a_setting_that_python_would_refuse_changes_nothing(many, visit, wrong):
     address, records = many
     page = visit(address)
     page.fill("#threshold", wrong)
-    assert page.locator("#threshold").get_attribute("aria-invalid") == "true"
+    page.locator('#threshold[aria-invalid="true"]').wait_for()
     assert stops(page) == expected(records, "growth", threshold=0.01, patience=10)
     page.locator("#threshold").blur()
     assert page.input_value("#threshold") == "0.01"

@@ -45,8 +45,15 @@ def grid():
     }
 
 
+def settled(page):
+    """The page after the frames in which it draws what was just asked of it."""
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return page
+
+
 def column(page, key):
     index = page.locator("#table thead th").evaluate_all("(all) => all.map((one) => one.dataset.key)").index(key)
+    settled(page)
     return page.locator(f"#table tbody tr > :nth-child({index + 1})").all_text_contents()
 
 
@@ -79,13 +86,14 @@ def test_one_run_shows_its_curves_stops_savings_and_configuration(show):
 def test_the_numbers_stand_there_as_text(show):
     page = show({"run": record()})
     page.get_by_text("Numbers of all 40 rounds").click()
+    page.locator("details table tbody tr").nth(39).wait_for()
     assert page.locator("details table tbody tr").count() == 40
     page.focus("#round")
     page.keyboard.press("Home")
     page.locator("output", has_text="round 1 ·").wait_for()
     assert "distance 1.0" in page.locator("output").text_content()
     page.locator(".charts svg").first.hover(position={"x": 200, "y": 80})
-    assert "round 1 " not in page.locator("output").text_content()
+    assert "round 1 " not in settled(page).locator("output").text_content()
 
 
 def test_the_table_sorts_and_filters_and_opens_a_run(show):
@@ -99,7 +107,7 @@ def test_the_table_sorts_and_filters_and_opens_a_run(show):
     assert page.locator('#table th[data-key="lr"]').get_attribute("aria-sort") == "descending"
     page.select_option("#filter-method", "fedsam")
     page.select_option("#filter-skew", "quantity 0.1")
-    assert page.locator("#filter-lr option").all_text_contents() == ["all", "0.05", "0.2", "10"]
+    assert settled(page).locator("#filter-lr option").all_text_contents() == ["all", "0.05", "0.2", "10"]
     page.select_option("#filter-lr", "0.2")
     assert column(page, "method") == ["fedsam"] and column(page, "skew") == ["quantity 0.1"]
     assert page.locator("#count").text_content() == "1 of 12 runs"
@@ -128,7 +136,7 @@ def test_everything_is_within_reach_of_the_keyboard(show):
         assert wanted in reached
     page.focus("#table thead th[data-key='stop'] button")
     page.keyboard.press("Enter")
-    assert page.locator('#table th[data-key="stop"]').get_attribute("aria-sort") == "ascending"
+    assert settled(page).locator('#table th[data-key="stop"]').get_attribute("aria-sort") == "ascending"
     assert page.evaluate("document.activeElement.dataset.place") == "sort stop"
     outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
@@ -190,7 +198,7 @@ def test_names_are_text_and_nothing_else(show):
     page.fill("#search", "")
     assert page.title() == EVIL and page.locator("h1").text_content() == EVIL
     page.locator("#table tbody button", has_text=EVIL).first.click()
-    assert page.locator("#one-title").text_content() == EVIL
+    assert settled(page).locator("#one-title").text_content() == EVIL
     assert page.locator("main script, main img, header img").count() == 0
 
 
