@@ -1,4 +1,4 @@
-"""The command line: `fedhalt replay | methods`, from cli_report.py `report | watch`, and what needs torch:
+"""The command line: `fedhalt replay | methods`, cli_report.py `report | watch`, cli_stopbench.py, and what needs torch:
 cli_run.py `run | partition`, cli_sweep.py `sweep`, cli_reproduce.py `reproduce`."""
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from . import __version__, files, rules
 from .check import FedhaltError, MissingExtra, parsed, positive
 from .checkpoints import Checkpoints
 from .cli_report import report_command, watch_command
+from .cli_stopbench import stopbench_command
 from .judge import Candidate, candidates, judge, metrics, recorded
 from .trackers import TRACKERS
 from .trajectory import Trajectory
@@ -192,6 +193,7 @@ def _number(name: str, text: str) -> int | float:
 
 app.command("report")(report_command)
 app.command("watch")(watch_command)
+app.command("stopbench", cls=Several)(stopbench_command)
 
 
 def _add_simulator() -> None:
@@ -220,7 +222,7 @@ def main() -> None:
     """Runs a command; what a user can cause ends as one sentence and status 2, never as a traceback."""
     warnings.showwarning = lambda message, *_, **__: print(f"fedhalt: {message}", file=sys.stderr)
     try:
-        light = ("replay", "report", "watch", "methods", "--version")  # torch takes seconds to import
+        light = ("replay", "report", "watch", "stopbench", "methods", "--version")  # torch takes seconds to import
         if not sys.argv[1:2] or sys.argv[1] not in light:
             _add_simulator()
         app()

@@ -63,7 +63,7 @@ def reproduce_command(
     reproduce.collect(found.missing(needs), found, out)
     missing = found.missing(needs)
     if missing and not recorded:
-        _train(missing, found, settings, console)
+        train(missing, found, settings, console)
     for name, module in modules.items():
         folder.mkdir(parents=True, exist_ok=True)
         for path in module.draw(found, chosen, folder):
@@ -75,7 +75,8 @@ def reproduce_command(
         )
 
 
-def _train(missing: list[Any], found: Any, settings: dict[str, Any], console: Console) -> None:
+def train(missing: list[Any], found: Any | None, settings: dict[str, Any], console: Console) -> None:
+    """Records what is missing, with progress and time left; Ctrl-C ends it after the round."""
     stopping = after_this_round()
     cost = reproduce.part("setting").cost
     left = reproduce.TimeLeft([cost(need) for need in missing], settings["parallel"])

@@ -120,3 +120,11 @@ def _revive(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _revive(child) for key, child in value.items()}
     return [_revive(child) for child in value] if isinstance(value, list) else value
+
+
+def checkout(needed: str) -> Path:
+    """The checkout of the repository that this package, or the working directory, is in: what is not in the wheel."""
+    for root in (Path(__file__).parent.parent, Path.cwd()):
+        if (root / needed).is_dir():
+            return root
+    raise FedhaltError(f"no {needed} here: this runs in a checkout of the repository, not elsewhere")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def classes_by_client(counts: list[list[int]], title: str, path: Path) -> None:
     """A stacked bar per client, largest first; hatches besides colours for those who do not see them."""
-    plt = _pyplot("agg")
+    plt = pyplot("agg")
     table = np.array(sorted(counts, key=sum, reverse=True)).T
     figure, axis = plt.subplots(figsize=(9, 3.6), layout="constrained")
     bottom = np.zeros(table.shape[1])
@@ -30,7 +30,7 @@ def classes_by_client(counts: list[list[int]], title: str, path: Path) -> None:
     axis.set(xlabel="clients, largest first", ylabel="samples", title=title)
     axis.legend(ncols=2, fontsize=7, frameon=False)
     axis.spines[["top", "right"]].set_visible(False)
-    _save(plt, figure, path)
+    save(plt, figure, path)
 
 
 def bars_and_dots(
@@ -41,7 +41,7 @@ def bars_and_dots(
     path: Path,
 ) -> None:
     """Two panels with a line per name: a bar for what it costs, a dot with its spread for what it is worth."""
-    plt = _pyplot("agg")
+    plt = pyplot("agg")
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 0.45 * len(names) + 1.2), layout="constrained", sharey=True)
     places = range(len(names))
     left.barh(places, costs, 0.6, color="#56b4e9")
@@ -61,12 +61,12 @@ def bars_and_dots(
     for axis in (left, right):
         axis.spines[["top", "right"]].set_visible(False)
     right.grid(axis="x", alpha=0.3)
-    _save(plt, figure, path)
+    save(plt, figure, path)
 
 
 def curves(trajectory: Trajectory) -> Any:
     """Distance, growth and accuracy of one run, one panel each, with the stop of the paper's rule."""
-    plt = _pyplot()
+    plt = pyplot()
     rounds, rule = trajectory.column("round"), GrowthRate()
     accuracies = [name for name in trajectory.columns if "accuracy" in name]
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.4), layout="constrained")
@@ -94,7 +94,7 @@ def curves(trajectory: Trajectory) -> Any:
 
 def trials(found: Sequence[Trial], rounds: int, objective: str) -> Any:
     """A bar per trial for the rounds it used, a dot for its objective; screened ones have none."""
-    plt = _pyplot()
+    plt = pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 0.32 * len(found) + 1.2), layout="constrained", sharey=True)
     places = range(len(found))
     left.barh(places, [trial.outcome.get("rounds", 0) for trial in found], 0.6, color="#56b4e9")
@@ -109,15 +109,16 @@ def trials(found: Sequence[Trial], rounds: int, objective: str) -> Any:
     return figure
 
 
-def _save(plt: Any, figure: Any, path: Path) -> None:
+def save(plt: Any, figure: Any, path: Path) -> Path:
     try:
         figure.savefig(path, dpi=110)
     except ValueError as error:
         raise FedhaltError(f"{path}: {error}") from None
     plt.close(figure)
+    return path
 
 
-def _pyplot(backend: str | None = None) -> Any:
+def pyplot(backend: str | None = None) -> Any:
     """matplotlib with that backend; by default with the one of the notebook or the screen it runs on."""
     try:
         import matplotlib

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .check import FedhaltError, MissingExtra, known
+from . import files
+from .check import MissingExtra, known
 from .plan import Plan
 from .space import Space
 from .sweep import Listed, Watcher, sweep
@@ -22,20 +23,16 @@ SAVE_EVERY = 20.0
 """Seconds between two writes of the rows while runs go on."""
 
 
-def part(name: str = "") -> Any:
-    """A module of experiments/paper, in the checkout that this file, or the working directory, is in."""
-    for root in (Path(__file__).parent.parent, Path.cwd()):
-        if (root / "experiments" / "paper" / "__init__.py").exists():
-            if str(root) not in sys.path:
-                sys.path.insert(0, str(root))
-            try:
-                return importlib.import_module(f"experiments.paper.{name}".rstrip("."))
-            except ImportError as error:
-                package = (error.name or "").partition(".")[0]
-                raise MissingExtra("fedhalt reproduce", package, EXTRAS.get(package, "sim")) from None
-    raise FedhaltError(
-        "no experiments/paper here: fedhalt reproduce runs in a checkout of the repository, not elsewhere"
-    )
+def part(name: str = "", of: str = "paper") -> Any:
+    """A module of experiments/paper, or of another folder beside it."""
+    root = files.checkout(f"experiments/{of}")
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    try:
+        return importlib.import_module(f"experiments.{of}.{name}".rstrip("."))
+    except ImportError as error:
+        package = (error.name or "").partition(".")[0]
+        raise MissingExtra("this command", package, EXTRAS.get(package, "sim")) from None
 
 
 def items(names: list[str]) -> dict[str, Any]:
@@ -48,9 +45,9 @@ def items(names: list[str]) -> dict[str, Any]:
 
 
 class Recording(Listed):
-    """The runs that are missing; each is kept as a row when it ends."""
+    """The runs that are missing; each is kept as a row when it ends, if somebody keeps rows."""
 
-    def __init__(self, needs: list[Any], results: Any, store: Path) -> None:
+    def __init__(self, needs: list[Any], results: Any | None, store: Path) -> None:
         super().__init__((need.spec, need.spec.id) for need in needs)
         self.needs, self.results, self.store = needs, results, store
         self.saved = time.monotonic()
@@ -63,13 +60,14 @@ class Recording(Listed):
 
     def tell(self, trial: Trial) -> None:
         self.failed = self.failed or trial.state == "failed"
-        if trial.state in ENDED and trial.state != "failed":
-            self.results.add(self.needs[trial.number], _recorded(self.store, self.needs[trial.number]))
+        if trial.state in ENDED and trial.state != "failed" and self.results is not None:
+            self.results.add(self.needs[trial.number], recorded(self.store, self.needs[trial.number]))
             if time.monotonic() - self.saved > SAVE_EVERY:
                 self.close()
 
     def close(self) -> None:
-        self.results.save()
+        if self.results is not None:
+            self.results.save()
         self.saved = time.monotonic()
 
 
@@ -77,12 +75,12 @@ def collect(needs: list[Any], results: Any, store: Path) -> None:
     """Takes over what run folders answer already."""
     for need in needs:
         if (store / need.spec.id / "trajectory.jsonl").exists():
-            results.add(need, _recorded(store, need))
+            results.add(need, recorded(store, need))
     results.save()
 
 
 def record(
-    needs: list[Any], results: Any, settings: dict[str, Any], seen: Watcher, interrupted: Callable[[], bool]
+    needs: list[Any], results: Any | None, settings: dict[str, Any], seen: Watcher, interrupted: Callable[[], bool]
 ) -> list[Trial]:
     """Trains these runs to their ends, by the executors of a sweep, and adds their rows to the results.
 
@@ -124,7 +122,7 @@ def overview(scale: Any, results: Any, modules: dict[str, Any]) -> list[dict[str
     return found
 
 
-def _recorded(store: Path, need: Any) -> Trajectory:
+def recorded(store: Path, need: Any) -> Trajectory:
     """The rounds that the item asks for; another may have trained the run further."""
     record = Trajectory.load(store / need.spec.id / "trajectory.jsonl")
     return Trajectory(record.rows[: need.rounds])

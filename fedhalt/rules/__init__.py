@@ -13,6 +13,7 @@ from .base import Row, Rule, State, Status
 from .combine import AllOf, AnyOf, Budget, Combination, TwoStages
 from .growth import GrowthAuthors, GrowthRate
 from .movement import Difference, RelativeUpdate, WeightDiff
+from .path import NetOverGross, PathGrowth
 from .plateau import Plateau
 from .replay import replay, stop_round
 from .wandering import Wandering
@@ -25,6 +26,8 @@ __all__ = [
     "Difference",
     "GrowthAuthors",
     "GrowthRate",
+    "NetOverGross",
+    "PathGrowth",
     "Plateau",
     "RelativeUpdate",
     "Row",
@@ -50,6 +53,8 @@ RULES: dict[str, Callable[..., Rule]] = {
     "relative-update": RelativeUpdate,
     "weight-diff": WeightDiff,
     "wandering": Wandering,
+    "path": PathGrowth,
+    "net-gross": NetOverGross,
     "budget": Budget,
 }
 
@@ -63,6 +68,8 @@ TYPES: dict[str, Callable[..., Rule]] = {
         RelativeUpdate,
         WeightDiff,
         Wandering,
+        PathGrowth,
+        NetOverGross,
         Budget,
         AnyOf,
         AllOf,

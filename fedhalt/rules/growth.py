@@ -32,6 +32,7 @@ class Saturation(ABC):
     start_from_round: int = 1
     check_finite: bool = True
     reads: ClassVar[tuple[str, ...]] = ("distance",)
+    reason: ClassVar[str] = "saturated"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "threshold", positive("threshold", self.threshold))
@@ -41,7 +42,11 @@ class Saturation(ABC):
 
     @abstractmethod
     def quantity(self, before: float | None, now: tuple[float, ...]) -> float | None:
-        """What is held against the threshold, from the last round's first column and this round's."""
+        """What is held against the threshold, from what was kept of the rounds before and this round's columns."""
+
+    def keep(self, before: float | None, now: tuple[float, ...]) -> float:
+        """What the next round is told of the rounds before: unless a rule sums up, this round's first column."""
+        return now[0]
 
     def below(self, quantity: float) -> bool:
         return quantity < self.threshold
@@ -61,8 +66,8 @@ class Saturation(ABC):
             still = state["still"] + 1 if growth == 0 else 0
         diverged = self.check_finite and not all(map(math.isfinite, now))
         stop = diverged or streak >= self.patience
-        reason = "" if not stop else "diverged" if diverged else "frozen" if still >= streak else "saturated"
-        after = {"round": r, "value": now[0], "streak": streak, "still": still}
+        reason = "" if not stop else "diverged" if diverged else "frozen" if still >= streak else self.reason
+        after = {"round": r, "value": self.keep(state["value"], now), "streak": streak, "still": still}
         return after, Status(r, now[0], growth, streak, stop, reason)
 
 

@@ -1,0 +1,150 @@
+"""The protocol of docs/stopbench.md: tuned on one task, decided on the others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..check import FedhaltError
+from . import screening
+from .controls import controls
+from .entries import ENTRIES
+from .runs import Run
+from .score import LEVELS, Judged, at_costs, best_patience, draws, interval, judged, stops, unstopped
+
+PAPER, BUDGET = "growth", "budget"
+"""What every rule is held against: the paper's, and no information at all."""
+DECIDED, TUNED = "decided on", "tuned on"
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Every setting of some rules on every run."""
+
+    runs: Sequence[Run]
+    tune: str
+    found: Mapping[str, Judged]
+
+    @property
+    def parts(self) -> dict[str, NDArray[np.bool_]]:
+        """Which runs were tuned on, and which decide; without others, only the former."""
+        tuned = np.array([run.task == self.tune for run in self.runs])
+        return {DECIDED: ~tuned, TUNED: tuned} if (~tuned).any() else {TUNED: tuned}
+
+    def chosen(self, rule: str) -> int:
+        """The patience, by its place, with the smallest area on the runs to tune on."""
+        tuned = self.parts[TUNED]
+        return best_patience(self.found[rule].over(tuned), unstopped(self.runs)[tuned])
+
+    def curve(self, rule: str, part: str) -> Judged:
+        """Thresholds by runs, at the chosen patience."""
+        return self.found[rule].over(self.parts[part]).patience(self.chosen(rule))
+
+
+def measured(runs: Sequence[Run], rules: Sequence[str], tune: str) -> Bench:
+    """Replays the rules, and the two that all are held against, on all runs; one process per core."""
+    tasks = sorted({run.task for run in runs})
+    if tune not in tasks:
+        raise FedhaltError(f"no recorded run to tune on: the task {tune!r} is not among {', '.join(tasks)}")
+    names = list(dict.fromkeys([BUDGET, PAPER, *rules]))
+    with ProcessPoolExecutor(os.cpu_count(), initializer=_keep, initargs=(list(runs),)) as pool:
+        return Bench(runs, tune, dict(zip(names, pool.map(_judged, names), strict=True)))
+
+
+def scores(bench: Bench) -> list[dict[str, Any]]:
+    """A row per rule and part of the runs: regret at the levels, against the paper's rule, screening; the one table."""
+    rows = []
+    place, end = screening.places(bench.runs), unstopped(bench.runs)
+    for part, which in bench.parts.items():
+        weights = draws(int(which.sum()))
+        at = {rule: at_costs(bench.curve(rule, part), end[which], weights) for rule in bench.found}
+        for rule, found in bench.found.items():
+            t, p = screening.best_setting(found.over(bench.parts[TUNED]), place[bench.parts[TUNED]])
+            screen = found.over(which)
+            flags = screening.flags(screen.stop[t, p][None], screen.cost[t, p][None], place[which], weights)
+            entry = ENTRIES[rule]
+            rows.append({
+                "rule": rule,
+                "part": part,
+                "runs": int(which.sum()),
+                "patience": entry.patiences[bench.chosen(rule)],
+                "regret": interval(at[rule]),
+                "against_paper": interval(at[rule] - at[PAPER]),
+                "against_budget": interval(at[rule] - at[BUDGET]),
+                "never": _never(bench.curve(rule, part), LEVELS),
+                "screen_threshold": entry.thresholds[t],
+                "screen_patience": entry.patiences[p],
+                "false_alarms": interval(flags.false_alarms)[0],
+                "misses": interval(flags.misses)[0],
+                "flagged_at": screening.flagged_at(screen.stop[t, p], screen.cost[t, p], place[which]),
+            })  # fmt: skip
+    return rows
+
+
+def curves(bench: Bench) -> list[dict[str, Any]]:
+    """A row per rule, part and setting, at every patience: mean cost and regret with their intervals."""
+    rows = []
+    for part, which in bench.parts.items():
+        weights = draws(int(which.sum()))
+        for rule, found in bench.found.items():
+            entry, chosen = ENTRIES[rule], bench.chosen(rule)
+            for p, patience in enumerate(entry.patiences):
+                at = found.over(which).patience(p)
+                costs, regrets = interval(weights @ at.cost.T), interval(weights @ at.regret.T)
+                for t, threshold in enumerate(entry.thresholds):
+                    cost, cost_low, cost_high = costs[t]
+                    regret, regret_low, regret_high = regrets[t]
+                    rows.append({
+                        "rule": rule, "part": part, "threshold": threshold, "patience": patience, "chosen": p == chosen,
+                        "cost": cost, "cost_low": cost_low, "cost_high": cost_high,
+                        "regret": regret, "regret_low": regret_low, "regret_high": regret_high,
+                        "never": float((at.stop[t] == 0).mean()),
+                    })  # fmt: skip
+    return rows
+
+
+def on_controls(bench: Bench, level: float = 0.3) -> dict[str, dict[str, int]]:
+    """Where each rule stops the runs that were made, at the setting whose cost on the tuned part is nearest to this."""
+    made = controls()
+    found = {}
+    for rule in bench.found:
+        entry = ENTRIES[rule]
+        at, p = bench.curve(rule, TUNED), bench.chosen(rule)
+        t = int(np.argmin(np.abs(at.cost.mean(axis=1) - level)))
+        one = entry._replace(thresholds=[entry.thresholds[t]], patiences=[entry.patiences[p]])
+        found[rule] = {name: int(stops(one, [run])[0, 0, 0]) for name, run in made.items() if _can(one, run)}
+    return found
+
+
+def recommended(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The rules that are better than the paper's at every cost, with intervals that do not touch zero."""
+    decided = [row for row in rows if row["part"] == DECIDED]
+    return [row["rule"] for row in decided if all(high < 0 for _, _, high in row["against_paper"])]
+
+
+_runs: list[Run] = []
+
+
+def _keep(runs: list[Run]) -> None:
+    _runs[:] = runs
+
+
+def _judged(name: str) -> Judged:
+    return judged(ENTRIES[name], _runs)
+
+
+def _can(entry: Any, run: Run) -> bool:
+    return all(column in run.rows[0] for column in entry.make(entry.thresholds[0], entry.patiences[0]).reads)
+
+
+def _never(at: Judged, levels: Sequence[float]) -> list[float]:
+    """The share of runs that are never stopped, at these costs."""
+    costs, never = np.append(at.cost.mean(axis=1), 1.0), np.append((at.stop == 0).mean(axis=1), 1.0)
+    order = np.argsort(costs, kind="stable")
+    return [float(value) for value in np.interp(levels, costs[order], never[order], left=np.nan)]

@@ -1,0 +1,175 @@
+"""The curves and the table of StopBench as files and as text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .. import files
+from ..pictures import pyplot, save
+from .bench import BUDGET, PAPER
+from .score import LEVELS
+
+LOOK = {BUDGET: ("#888888", "--", ""), PAPER: ("#d55e00", "-", "o")}
+"""The two that all others are held against stand out."""
+ENDS = ("", "_low", "_high")
+OTHERS = [
+    (colour, dash, mark)
+    for dash, mark in (("-", "s"), (":", "^"), ("-.", "D"))
+    for colour in ("#0072b2", "#009e73", "#cc79a7", "#56b4e9", "#000000")
+]
+
+
+def table(rows: Sequence[dict[str, Any]], part: str) -> tuple[list[str], list[list[str]]]:
+    """Header and cells of the one table, for one part of the runs."""
+    header = [
+        "rule", "patience", *(f"{level:.0%}" for level in LEVELS), "better than the paper's at",
+        "never stopped at 30 %", "screening at", "false alarms", "misses", "flagged at",
+    ]  # fmt: skip
+    cells = []
+    for row in (row for row in rows if row["part"] == part):
+        better = [f"{level:.0%}" for level, each in zip(LEVELS, row["against_paper"], strict=True) if each[2] < 0]
+        worse = [f"{level:.0%}" for level, each in zip(LEVELS, row["against_paper"], strict=True) if each[1] > 0]
+        words = ", ".join(better) + (f" (worse: {', '.join(worse)})" if worse else "")
+        cells.append([
+            row["rule"], str(row["patience"]), *(_points(each) for each in row["regret"]),
+            "" if row["rule"] == PAPER else words.strip() or "none", _share(row["never"][LEVELS.index(0.3)]),
+            f"{row['screen_threshold']:g}, {row['screen_patience']}", _interval(row["false_alarms"]),
+            _interval(row["misses"]), "-" if math.isnan(row["flagged_at"]) else f"{row['flagged_at']:.0f}",
+        ])  # fmt: skip
+    return header, cells
+
+
+def markdown(header: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *cells]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def written(rows: Sequence[dict[str, Any]], curves: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
+    """The table as Markdown, both as CSV, and the pictures."""
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = list(dict.fromkeys(row["part"] for row in rows))
+    pages = [f"## {heading(rows, part)}\n\n{markdown(*table(rows, part))}" for part in parts]
+    note = (
+        "Regret in points of smoothed balanced accuracy at a mean cost of so many rounds, with the 95 % bootstrap "
+        "interval over runs. Made by `fedhalt stopbench`; docs/stopbench.md says how to read it."
+    )
+    made = {
+        "table.md": "# StopBench\n\n" + note + "\n\n" + "\n".join(pages),
+        "scores.csv": _csv(_flat(row) for row in rows),
+        "curves.csv": _csv(curves),
+    }
+    for name, text in made.items():
+        files.write(folder / name, text.encode())
+    return [*(folder / name for name in made), _curves(curves, rows, folder), _screening(rows, folder)]
+
+
+def control_table(controls: Mapping[str, Mapping[str, int]]) -> tuple[list[str], list[list[str]]]:
+    """Header and cells: where each rule stops the runs whose right answer is known."""
+    names = list(dict.fromkeys(name for found in controls.values() for name in found))
+    words = [[rule, *(_stop(found.get(name)) for name in names)] for rule, found in controls.items()]
+    return ["rule", *names], words
+
+
+def _curves(curves: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], folder: Path) -> Path:
+    """Regret against cost, a panel per part; bands for the two that all others are held against."""
+    plt = pyplot("agg")
+    parts = list(dict.fromkeys(row["part"] for row in rows))
+    size = (5.6 * len(parts), 4.6)
+    figure, axes = plt.subplots(1, len(parts), figsize=size, layout="constrained", squeeze=False, sharey=True)
+    for axis, part in zip(axes[0], parts, strict=True):
+        for rule, (colour, dash, mark) in _looks(rows).items():
+            points = sorted(
+                (row["cost"], row["regret"], row["regret_low"], row["regret_high"])
+                for row in curves
+                if row["part"] == part and row["rule"] == rule and row["chosen"]
+            )
+            costs, regrets, low, high = zip(*points, strict=True)
+            wide = 2.2 if rule in LOOK else 1.2
+            axis.plot(costs, regrets, dash, color=colour, marker=mark, markersize=3.5, linewidth=wide, label=rule)
+            if rule in LOOK:
+                axis.fill_between(costs, low, high, color=colour, alpha=0.15, linewidth=0)
+        axis.set(xlabel="share of the rounds used", title=heading(rows, part), xlim=(0, 1), ylim=(0, None))
+        axis.grid(alpha=0.3)
+    axes[0][0].set_ylabel("accuracy given up (points)")
+    axes[0][-1].legend(fontsize=7, ncols=2)
+    return save(plt, figure, folder / "curves.png")
+
+
+def _screening(rows: Sequence[dict[str, Any]], folder: Path) -> Path:
+    """False alarms against misses, a point per rule at its chosen setting."""
+    plt = pyplot("agg")
+    part = rows[0]["part"]
+    figure, axis = plt.subplots(figsize=(5.6, 4.6), layout="constrained")
+    for row in (row for row in rows if row["part"] == part):
+        colour, _, mark = _looks(rows)[row["rule"]]
+        x, y = (value[0] for value in (row["false_alarms"], row["misses"]))
+        bars = [[[value[0] - value[1]], [value[2] - value[0]]] for value in (row["false_alarms"], row["misses"])]
+        if not math.isnan(x + y):
+            axis.errorbar(
+                x, y, bars[1], bars[0], color=colour, marker=mark or "x", capsize=2, lw=0.8, label=row["rule"]
+            )
+    axis.set(xlabel="false alarms: good runs that are flagged", ylabel="misses: hopeless runs that are not")
+    axis.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), title=f"Screening, {heading(rows, part)}")
+    axis.grid(alpha=0.3)
+    if axis.containers:
+        axis.legend(fontsize=7)
+    return save(plt, figure, folder / "screening.png")
+
+
+def heading(rows: Sequence[dict[str, Any]], part: str) -> str:
+    return f"{part}: {next(row['runs'] for row in rows if row['part'] == part)} runs"
+
+
+def _looks(rows: Sequence[dict[str, Any]]) -> dict[str, tuple[str, str, str]]:
+    names = dict.fromkeys(row["rule"] for row in rows)
+    rest = [name for name in names if name not in LOOK]
+    return {**LOOK, **dict(zip(rest, OTHERS * 3, strict=False))}
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of the table as one of a CSV file: value, low and high apart."""
+    flat: dict[str, Any] = {}
+    for key, value in row.items():
+        if key in ("regret", "against_paper", "against_budget"):
+            for level, triple in zip(LEVELS, value, strict=True):
+                flat |= {
+                    f"{key}_{level:g}{name}": f"{v:.3f}" for name, v in zip(("", "_low", "_high"), triple, strict=True)
+                }
+        elif key == "never":
+            flat |= {f"never_{level:g}": f"{share:.4f}" for level, share in zip(LEVELS, value, strict=True)}
+        elif isinstance(value, tuple):
+            flat |= {f"{key}{end}": f"{v:.4f}" for end, v in zip(ENDS, value, strict=True)}
+        else:
+            flat[key] = value
+    return flat
+
+
+def _csv(rows: Iterable[dict[str, Any]]) -> str:
+    lines = list(rows)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(lines[0]), lineterminator="\n")
+    writer.writeheader()
+    for row in lines:
+        writer.writerow({key: f"{value:.5g}" if isinstance(value, float) else value for key, value in row.items()})
+    return text.getvalue()
+
+
+def _points(value: tuple[float, float, float]) -> str:
+    return "-" if math.isnan(value[0]) else f"{value[0]:.1f} [{value[1]:.1f}, {value[2]:.1f}]"
+
+
+def _stop(found: int | None) -> str:
+    return "-" if found is None else str(found) if found else "never"
+
+
+def _share(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.0%}"
+
+
+def _interval(value: tuple[float, float, float]) -> str:
+    return "-" if math.isnan(value[0]) else f"{value[0]:.0%} [{value[1]:.0%}, {value[2]:.0%}]"

@@ -1,0 +1,119 @@
+"""What a rule gives up and what it saves: regret and cost of every setting on every run, with bootstrap intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .entries import Entry
+from .runs import Run
+
+Array = NDArray[np.float64]
+WINDOW = 11
+LEVELS = (0.1, 0.2, 0.3, 0.5, 0.7)
+"""The costs at which rules are compared."""
+DRAWS = 2000
+
+
+def smoothed(accuracy: Array, window: int = WINDOW) -> Array:
+    """The centred mean over `window` rounds, over fewer at both ends."""
+    half = window // 2
+    sums = np.concatenate([[0.0], np.cumsum(accuracy)])
+    last = np.minimum(np.arange(len(accuracy)) + half + 1, len(accuracy))
+    first = np.maximum(np.arange(len(accuracy)) - half, 0)
+    return np.asarray((sums[last] - sums[first]) / (last - first))
+
+
+def stops(entry: Entry, runs: Sequence[Run]) -> NDArray[np.int64]:
+    """The stop round of every threshold, patience and run; 0 where the rule never fires.
+
+    One replay per threshold answers every patience: a streak does not depend on how long a streak must be.
+    """
+    found = np.zeros((len(entry.thresholds), len(entry.patiences), len(runs)), dtype=np.int64)
+    *shorter, longest = sorted(entry.patiences)
+    for t, threshold in enumerate(entry.thresholds):
+        rule = entry.make(threshold, longest)
+        for n, run in enumerate(runs):
+            waiting, state = list(enumerate(shorter)), rule.begin()
+            for row in run.rows:
+                state, status = rule.step(state, row)
+                while waiting and (status.stop or status.streak >= waiting[0][1]):
+                    found[t, waiting.pop(0)[0], n] = status.round
+                if status.stop:
+                    found[t, -1, n] = status.round
+                    break
+    return found
+
+
+class Judged(NamedTuple):
+    """Every setting on every run: arrays of threshold, patience, run."""
+
+    stop: NDArray[np.int64]
+    cost: Array
+    regret: Array
+
+    def over(self, which: NDArray[np.bool_]) -> Judged:
+        """On some of the runs."""
+        return Judged(self.stop[..., which], self.cost[..., which], self.regret[..., which])
+
+    def patience(self, index: int) -> Judged:
+        """At one patience: arrays of threshold, run."""
+        return Judged(self.stop[:, index], self.cost[:, index], self.regret[:, index])
+
+
+def judged(entry: Entry, runs: Sequence[Run]) -> Judged:
+    """Cost (share of the rounds used) and regret (points of smoothed balanced accuracy given up) of every stop."""
+    stop = stops(entry, runs)
+    cost, regret = np.empty(stop.shape), np.empty(stop.shape)
+    for n, run in enumerate(runs):
+        curve = 100 * smoothed(run.accuracy)
+        used = np.where(stop[..., n] > 0, stop[..., n], len(curve))
+        cost[..., n], regret[..., n] = used / len(curve), curve.max() - curve[used - 1]
+    return Judged(stop, cost, regret)
+
+
+def unstopped(runs: Sequence[Run]) -> Array:
+    """The regret of going on to the end, where every rule's curve ends."""
+    curves = [100 * smoothed(run.accuracy) for run in runs]
+    return np.array([curve.max() - curve[-1] for curve in curves])
+
+
+def draws(runs: int, number: int = DRAWS, seed: int = 0) -> Array:
+    """How often each run counts in each bootstrap draw, as shares; in the first, each once."""
+    picked = np.random.default_rng(seed).multinomial(runs, np.full(runs, 1 / runs), size=number) / runs
+    return np.concatenate([np.full((1, runs), 1 / runs), picked])
+
+
+def at_costs(at: Judged, end: Array, weights: Array, levels: Sequence[float] = LEVELS) -> Array:
+    """Mean regret at these mean costs, for every draw (rows) and level; NaN where the rule cannot be that cheap.
+
+    Between two neighbouring settings it is interpolated: what tossing a coin between them would give.
+    """
+    costs = np.concatenate([weights @ at.cost.T, np.ones((len(weights), 1))], axis=1)
+    regrets = np.concatenate([weights @ at.regret.T, (weights @ end)[:, None]], axis=1)
+    order = np.argsort(costs, axis=1, kind="stable")
+    costs, regrets = np.take_along_axis(costs, order, 1), np.take_along_axis(regrets, order, 1)
+    return np.array([
+        np.interp(levels, cost, regret, left=np.nan) for cost, regret in zip(costs, regrets, strict=True)
+    ])  # fmt: skip
+
+
+def best_patience(at: Judged, end: Array) -> int:
+    """The patience whose curve has the smallest area between the first and the last of the levels."""
+    whole = draws(at.cost.shape[-1], 0)
+    curves = [at_costs(at.patience(p), end, whole)[0] for p in range(at.cost.shape[1])]
+    areas = [float(np.trapezoid(curve, LEVELS)) for curve in curves]
+    return int(np.argmin(np.where(np.isnan(areas), np.inf, areas)))
+
+
+def interval(values: Array) -> list[tuple[float, float, float]]:
+    """Of every column the value (the first draw) and the 2.5 and 97.5 per cent points of the other draws."""
+    found = []
+    for column in values.T:
+        there = column[1:][~np.isnan(column[1:])]
+        low, high = np.quantile(there, [0.025, 0.975]) if len(there) else (column[0], column[0])
+        found.append((float(column[0]), float(low), float(high)))
+    return found
