@@ -20,6 +20,7 @@ from .checkpoints import Checkpoints
 from .cli_report import report_command, watch_command
 from .cli_stopbench import stopbench_command
 from .judge import Candidate, candidates, judge, metrics, recorded
+from .rules.motion import Explained, told, why
 from .trackers import TRACKERS
 from .trajectory import Trajectory
 
@@ -140,7 +141,8 @@ def _follow(
     if column:
         raise FedhaltError("--column names a recorded column; --checkpoints measures the distance itself")
     trajectory = Trajectory()
-    states = [candidate.rule.begin() for candidate in asked]
+    explained = [Explained(candidate.rule) for candidate in asked]
+    states = [rule.begin() for rule in explained]
     going = set(range(len(asked)))
     console = Console(stderr=quiet, width=None if sys.stdout.isatty() else 200, highlight=False)
     for row in models.follow(interval):
@@ -148,11 +150,11 @@ def _follow(
         shown = "  ".join(f"{name} {value:.6g}" for name, value in metrics(row).items())
         console.print(f"round {row['round']}  {row['checkpoint']}  {shown}", markup=False)
         for index in sorted(going):
-            candidate = asked[index]
-            states[index], status = candidate.rule.step(states[index], row)
+            states[index], status = explained[index].step(states[index], row)
             if status.stop:
                 going.remove(index)
-                console.print(f"stop now: {candidate} at round {status.round} ({status.reason})", markup=False)
+                reason = why(status.reason, status.exponent, status.motion)
+                console.print(f"stop now: {asked[index]} at round {status.round} ({reason})", markup=False)
         if not going:
             break
     return [judge(os.fspath(models.folder), trajectory, candidate) for candidate in asked]
@@ -161,8 +163,9 @@ def _follow(
 def _show(results: list[dict[str, Any]]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     names = list(dict.fromkeys(name for result in results for name in result["metrics"]))
-    for title in ("file", "rule", "threshold", "patience", "stop round", "of", "used", "reason", *names):
-        table.add_column(title, justify="left" if title in ("file", "rule", "reason") else "right", overflow="fold")
+    for title in ("file", "rule", "threshold", "patience", "stop round", "of", "used", "reason", "exponent", *names):
+        left = title in ("file", "rule", "reason", "exponent")
+        table.add_column(title, justify="left" if left else "right", overflow="fold")
     for result in results:
         stop = result["stop_round"]
         table.add_row(
@@ -174,9 +177,10 @@ def _show(results: list[dict[str, Any]]) -> None:
             str(result["rounds"]),
             f"{result['used']:.1%}",
             result["reason"] or "-",
+            told(result["exponent"], result["motion"], result["reason"]),
             *(_text(result["metrics"].get(name)) for name in names),
         )
-    Console(width=None if sys.stdout.isatty() else 100 + 16 * len(names), highlight=False).print(table, markup=False)
+    Console(width=None if sys.stdout.isatty() else 144 + 16 * len(names), highlight=False).print(table, markup=False)
 
 
 def _text(value: float | None) -> str:

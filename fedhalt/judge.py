@@ -104,9 +104,10 @@ def judge(file: str, trajectory: Trajectory, candidate: Candidate, column: str |
     if column and first:
         rows = [{**row, first: row[column]} for row in rows]
     try:
-        index, stop = _first_stop(rules.replay(candidate.rule, rows))
+        index, end = _end(rules.replay(candidate.rule, rows))
     except FedhaltError as error:
         raise FedhaltError(f"{file}: {error}") from None
+    stop = end if end and end.stop else None
     return {
         "file": file,
         "rule": candidate.name,
@@ -116,6 +117,8 @@ def judge(file: str, trajectory: Trajectory, candidate: Candidate, column: str |
         "rounds": rows[-1]["round"] if rows else 0,  # a round that failed was not recorded, but it took place
         "used": stop.round / rows[-1]["round"] if stop else 1.0,
         "reason": stop.reason if stop else "",
+        "exponent": end.exponent if end else None,  # where it never stops, of the last round
+        "motion": end.motion if end else "",
         "metrics": metrics(trajectory.rows[index]) if stop else {},
         **({"budget": candidate.settings["rounds"]} if "rounds" in candidate.settings else {}),
         **({"checkpoint": rows[index]["checkpoint"]} if stop and "checkpoint" in rows[index] else {}),
@@ -128,8 +131,13 @@ def metrics(row: Mapping[str, Any]) -> dict[str, float]:
     return {key: value for key, value in row.items() if key != "round" and isinstance(value, numbers)}
 
 
-def _first_stop(statuses: Iterator[Status]) -> tuple[int, Status | None]:
-    return next(((index, status) for index, status in enumerate(statuses) if status.stop), (0, None))
+def _end(statuses: Iterator[Status]) -> tuple[int, Status | None]:
+    """The first round that stops, or the last one."""
+    end: tuple[int, Status | None] = (0, None)
+    for end in enumerate(statuses):
+        if end[1].stop:
+            break
+    return end
 
 
 def _cell(name: str, cell: str) -> Any:

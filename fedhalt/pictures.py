@@ -11,6 +11,7 @@ import numpy as np
 
 from .check import FedhaltError, MissingExtra
 from .rules import GrowthRate, replay
+from .rules.motion import told, why
 
 if TYPE_CHECKING:
     from .trajectory import Trajectory
@@ -76,9 +77,11 @@ def curves(trajectory: Trajectory) -> Any:
         growth = [np.nan if status.growth is None else status.growth for status in statuses]
         middle.semilogy(rounds, growth, color="#d55e00")
         middle.axhline(rule.threshold, color="black", linestyle="--", linewidth=1)
-        stop = next((status.round for status in statuses if status.stop), None)
-        for axis in (left, middle, right) if stop else ():
-            axis.axvline(stop, color="black", linestyle=":", linewidth=1)
+        end = next((status for status in statuses if status.stop), statuses[-1])
+        for axis in (left, middle, right) if end.stop else ():
+            axis.axvline(end.round, color="black", linestyle=":", linewidth=1)
+        said = f"stop at round {end.round} ({why(end.reason, end.exponent, end.motion)})"
+        figure.suptitle(said if end.stop else f"no stop (exponent {told(end.exponent, end.motion)})", fontsize=9)
     for name, style in zip(accuracies, itertools.cycle(("-", "--", ":", "-.")), strict=False):
         values = trajectory.column(name)
         known = ~np.isnan(values)

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .judge import Candidate
+from .rules.motion import told, why
 from .run import Progress
 from .spec import RunSpec
 
@@ -41,7 +42,7 @@ class Lines:
     def fresh(self, progress: Progress) -> list[str]:
         """A line for every rule that fired in this round."""
         return [
-            f"{self.watch[index]}: stop at round {status.round} ({status.reason})"
+            f"{self.watch[index]}: stop at round {status.round} ({why(status.reason, status.exponent, status.motion)})"
             for index, status in progress.fired.items()
             if status.round == progress.row["round"]
         ]
@@ -50,6 +51,8 @@ class Lines:
         row = progress.row
         growth = "-" if row["growth"] is None else f"{row['growth']:.5f}"
         parts = [f"round {row['round']}/{progress.rounds}", f"distance {row['distance']:.4g}", f"growth {growth}"]
+        if progress.statuses:  # the model does the same under every rule
+            parts.append(f"exponent {told(progress.statuses[0].exponent, progress.statuses[0].motion)}")
         for index, (candidate, status) in enumerate(zip(self.watch, progress.statuses, strict=True)):
             patience = candidate.settings.get("patience", candidate.settings.get("rounds"))
             state = "fired" if index in progress.fired else f"{status.streak}/{patience}"
@@ -97,8 +100,10 @@ def closing(console: Console, summary: dict[str, Any]) -> None:
     why = words.get(summary["reason"], summary["reason"])
     console.print(f"\n{summary['rounds']} rounds: {why}", markup=False)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("rule", "threshold", "patience", "stops at", "reason", "test accuracy", "balanced", "model"):
-        table.add_column(title, justify="left" if title in ("rule", "reason", "model") else "right", overflow="fold")
+    titles = ("rule", "threshold", "patience", "stops at", "reason", "exponent", "test accuracy", "balanced", "model")
+    for title in titles:
+        left = title in ("rule", "reason", "exponent", "model")
+        table.add_column(title, justify="left" if left else "right", overflow="fold")
     for rule in summary["rules"]:
         scores = [rule["metrics"].get(f"test_{key}") for key in ("accuracy", "balanced_accuracy")]
         table.add_row(
@@ -107,6 +112,7 @@ def closing(console: Console, summary: dict[str, Any]) -> None:
             "-" if rule["patience"] is None else str(rule["patience"]),
             str(rule["stop_round"] or "not yet"),
             rule["reason"] or "-",
+            told(rule["exponent"], rule["motion"], rule["reason"]),
             *("-" if score is None else f"{score:.1%}" for score in scores),
             rule["model"].rpartition("/")[2] if rule["model"] else "not kept" if rule["stop_round"] else "-",
         )

@@ -21,7 +21,7 @@ except ImportError:
 from . import engine
 from .distance import MEASURED, Meter
 from .judge import Candidate, candidates, judge, metrics
-from .rules import Status
+from .rules import Status, motion
 from .rules.growth import relative
 from .spec import RunSpec
 from .store import RunFolder
@@ -29,6 +29,8 @@ from .task import Federation
 from .trajectory import Trajectory
 
 EVALUATED = ("val_loss", "val_accuracy")
+KEPT = ("rule", "threshold", "patience", "stop_round", "reason", "exponent", "motion", "metrics")
+"""What a summary says of each rule."""
 
 
 class Progress(NamedTuple):
@@ -147,7 +149,8 @@ class _Watcher:
 
     def __init__(self, watch: Sequence[Candidate], stop: str, rounds: int) -> None:
         self.watch, self.stop, self.rounds = watch, stop, rounds
-        self.states = [candidate.rule.begin() for candidate in watch]
+        self.explained = [motion.Explained(candidate.rule) for candidate in watch]
+        self.states = [rule.begin() for rule in self.explained]
         self.fired: dict[int, Status] = {}
         self.statuses: list[Status] = []
         self.round = 0
@@ -167,7 +170,7 @@ class _Watcher:
         self.diverged = self.diverged or not math.isfinite(row["distance"])
         fresh, self.statuses = [], []
         for index, candidate in enumerate(self.watch):
-            self.states[index], status = candidate.rule.step(self.states[index], row)
+            self.states[index], status = self.explained[index].step(self.states[index], row)
             self.statuses.append(status)
             if status.stop and index not in self.fired:
                 self.fired[index] = status
@@ -191,10 +194,11 @@ def _summary(folder: RunFolder, watcher: _Watcher) -> dict[str, Any]:
     rows = record.rows
     judged = [judge(os.fspath(folder.path), record, candidate) for candidate in watch] if rows else []
     found = [
-        {**{key: verdict[key] for key in ("rule", "threshold", "patience", "stop_round", "reason", "metrics")},
+        {**{key: verdict[key] for key in KEPT},
          "model": folder.model(file_name(candidate)) if verdict["stop_round"] else None}
         for candidate, verdict in zip(watch, judged, strict=bool(rows))
     ]  # fmt: skip
+    moved = motion.of(rows)
     reasons = [status.reason for status in watcher.fired.values()]
     reason = "diverged" if watcher.diverged else "budget" if watcher.round >= watcher.rounds else "interrupted"
     if watcher.stopped:
@@ -205,6 +209,8 @@ def _summary(folder: RunFolder, watcher: _Watcher) -> dict[str, Any]:
         "stop_round": watcher.round if watcher.stopped or watcher.diverged else None,
         "reason": reason,
         "distance": rows[-1]["distance"] if rows else None,
+        "exponent": moved.exponent,
+        "motion": moved.word,
         "metrics": metrics(rows[-1]) if rows else {},
         "rules": found,
     }

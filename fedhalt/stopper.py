@@ -12,6 +12,7 @@ from .check import FedhaltError
 from .distance import MEASURED, Meter
 from .rules import GrowthRate, Rule, Status
 from .rules.combine import is_rule
+from .rules.motion import Explained, begin
 from .trajectory import Trajectory
 
 STATE = "stopper.json"
@@ -60,7 +61,8 @@ class EarlyStopper:
         self.rule: Rule = rule if rule is not None else GrowthRate(**given)  # type: ignore[arg-type]
         self._meter = Meter(start, _columns(self.rule), include, exclude) if start is not None else None
         self._start_file: str | None = None
-        self._state = self.rule.begin()
+        self._explained = Explained(self.rule)
+        self._state = self._explained.begin()
         self.status: Status | None = None
         """The verdict on the last round, None before the first."""
         self.trajectory = Trajectory.create(trajectory, rule=rules.to_json(self.rule)) if trajectory else None
@@ -86,7 +88,7 @@ class EarlyStopper:
         return self._judge(columns)
 
     def _judge(self, columns: dict[str, Any]) -> Status:
-        state, status = self.rule.step(self._state, columns)
+        state, status = self._explained.step(self._state, columns)
         if self.trajectory is not None:
             self.trajectory.append({"round": status.round, **columns})
         self._state, self.status = state, status
@@ -99,7 +101,8 @@ class EarlyStopper:
         path = self.trajectory.path if self.trajectory else None
         saved: dict[str, Any] = {
             "rule": rules.to_json(self.rule),
-            "state": self._state,
+            "state": self._state["rule"],
+            "motion": self._state["motion"],
             "status": self.status._asdict() if self.status else None,
             "trajectory": os.fspath(path.absolute()) if path else None,
             "arrays": {},
@@ -133,7 +136,8 @@ class EarlyStopper:
         if rule is not None and files.from_json(files.to_json(rules.to_json(rule))) != saved["rule"]:
             raise FedhaltError(f"{folder} was saved with the rule {saved['rule']}, not {rules.to_json(rule)}")
         stopper = cls(rule=rule if rule is not None else rules.from_json(saved["rule"]))
-        stopper._state = saved["state"]
+        unknown = {**begin(), "squares": None}  # a folder of an earlier fedhalt: nobody summed the updates so far
+        stopper._state = {"rule": saved["state"], "motion": saved.get("motion", unknown)}
         stopper.status = Status(**saved["status"]) if saved["status"] else None
         arrays = {kind: _load_arrays(folder / name) for kind, name in saved["arrays"].items()}
         if "start" in arrays:

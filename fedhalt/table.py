@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .plan import Plan
+from .rules.motion import told, why
 from .sweep import best
 from .trial import ENDED, Trial, last_row
 
@@ -43,8 +44,9 @@ class Lines:
         found = trial.outcome
         parts = [f"trial {trial.number + 1}/{total}", trial.label, trial.state]
         if trial.state in (*ENDED, "interrupted") and "rounds" in found:
-            growth = "" if found["growth"] is None else f", growth {found['growth']:.4g}"
-            parts.append(f"after {found['rounds']} of {self.plan.rounds} rounds ({found['reason']}{growth})")
+            growth = "" if found["growth"] is None else f"; growth {found['growth']:.4g}"
+            reason = why(found["reason"], found["exponent"], found["motion"])
+            parts.append(f"after {found['rounds']} of {self.plan.rounds} rounds ({reason}{growth})")
         if trial.value is not None:
             parts.append(f"{self.plan.objective} {trial.value:.4g}")
         if trial.state in ("failed", "lost"):
@@ -72,12 +74,13 @@ class Screen(Lines):
 
 
 def table(trials: list[Trial], total: int, plan: Plan, room: int = 10**9) -> Table:
-    """Trials with state, round, growth, objective, and under it what was saved so far."""
+    """Trials with state, round, growth, exponent, objective, and under it what was saved so far."""
     ended = sum(trial.state in ENDED for trial in trials)
     made = Table(box=None, pad_edge=False, header_style="bold", caption_justify="left")
     made.caption = f"{ended} of {total} trials ended; {saved(trials, plan)}"
-    for title in ("trial", "configuration", "state", "round", "growth", plan.objective, "best", "seconds", "MB"):
-        left = title in ("configuration", "state")
+    titles = ("trial", "configuration", "state", "round", "growth", "exponent", plan.objective, "best", "seconds", "MB")
+    for title in titles:
+        left = title in ("configuration", "state", "exponent")
         made.add_column(title, justify="left" if left else "right", overflow="fold" if left else "ellipsis")
     leader = best(trials, plan.higher_is_better)
     sign = -1 if plan.higher_is_better else 1
@@ -123,12 +126,12 @@ def _cells(trial: Trial, plan: Plan, leads: bool) -> list[str]:
         done, growth, value = found.get("rounds", 0), found.get("growth"), found.get("value")
         spent = found.get("cost", {"seconds": 0, "bytes": 0})
         cost = [f"{spent['seconds']:.1f}", f"{spent['bytes'] / 1e6:.1f}"]
-    why = found.get("reason") or found.get("error", "")
-    state = (
-        f"{trial.state} ({why})" if trial.state in ("screened", "converged", "failed", "lost") and why else trial.state
-    )
+    cause = found.get("reason") or found.get("error", "")
+    named = trial.state in ("screened", "converged", "failed", "lost") and cause
+    state = f"{trial.state} ({cause})" if named else trial.state
+    moved = told(found.get("exponent"), found.get("motion", ""), found.get("reason", ""))
     return [
-        str(trial.number + 1), trial.label, state, f"{done}/{plan.rounds}", _number(growth), _number(value),
+        str(trial.number + 1), trial.label, state, f"{done}/{plan.rounds}", _number(growth), moved, _number(value),
         "best" if leads else "", *cost,
     ]  # fmt: skip
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from . import files
 from .check import FedhaltError, MissingExtra, known
 from .judge import Candidate, metrics
+from .rules import motion
 from .trajectory import Trajectory
 
 
@@ -152,7 +153,8 @@ def available(names: Sequence[str]) -> list[type[Tracker]]:
 class Tracking:
     """Tells trackers of a run's rounds: first those that are recorded and missing there, then each as it comes.
 
-    A rule's stop is the value `stop_round/RULE` in the round in which it fires.
+    Besides what is recorded there is the local exponent, and a rule's stop as the value `stop_round/RULE` in the round
+    in which it fires.
     """
 
     def __init__(
@@ -161,6 +163,7 @@ class Tracking:
         self.kinds = available(names)
         self.folder, self.config = folder, {**config, "rules": [str(candidate) for candidate in watch]}
         self.states: list[Any] = [candidate.rule.begin() for candidate in watch]  # None once its rule has fired
+        self.motion = motion.begin()
         self.watch = list(watch)
         self.trackers: list[Tracker] | None = None
 
@@ -192,6 +195,9 @@ class Tracking:
 
     def _log(self, row: Mapping[str, Any]) -> None:
         values = dict(metrics(row))
+        self.motion, moved = motion.step(self.motion, row["round"], row)
+        if moved.exponent is not None:
+            values["exponent"] = moved.exponent
         for index, candidate in enumerate(self.watch):
             if self.states[index] is not None:
                 after, status = candidate.rule.step(self.states[index], row)

@@ -108,6 +108,7 @@ def outcome(summary: Mapping[str, Any], stages: list[str], rounds: int, objectiv
     return {
         "state": state, "run": summary["run"], "rounds": used, "reason": summary["reason"],
         "value": scored(record, objective), "growth": record[-1]["growth"] if record else None,
+        "exponent": summary["exponent"], "motion": summary["motion"],
         "cost": cost, "saved": {key: round(value, 4) for key, value in left.items()} if state in ENDED else {},
     }  # fmt: skip
 

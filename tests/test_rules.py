@@ -19,6 +19,7 @@ from fedhalt import (
     WeightDiff,
     rules,
 )
+from fedhalt.rules.motion import Explained
 
 LOSS, ACCURACY = Plateau("val_loss", 0.1, 2), Plateau("val_accuracy", 0.5, 2)
 TABLE = [
@@ -86,9 +87,14 @@ def test_every_rule_keeps_the_protocol(rule):
     columns = ["distance", "update_norm", "parameter_norm", "alignment", "val_loss", "val_accuracy", "f1"]
     rows = [{column: 1.0 + 1 / (r + len(column)) for column in columns} for r in range(30)]
     assert dataclasses.is_dataclass(rule) and rules.from_json(json.loads(json.dumps(rules.to_json(rule)))) == rule
-    state, statuses = rule.begin(), []
+    state, statuses, explained = rule.begin(), [], Explained(rule)
     for row in rows:
         state, status = rule.step(json.loads(json.dumps(state)), {name: row[name] for name in rule.reads})
+        statuses.append(status)
+    assert statuses == [(*status[:6], None, "") for status in fedhalt.replay(rule, rows)]
+    state, statuses = explained.begin(), []
+    for row in rows:
+        state, status = explained.step(json.loads(json.dumps(state)), row)
         statuses.append(status)
     assert statuses == list(fedhalt.replay(rule, rows)) == list(fedhalt.replay(rule, fedhalt.Trajectory(rows)))
     with pytest.raises(dataclasses.FrozenInstanceError):

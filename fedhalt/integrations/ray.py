@@ -13,6 +13,7 @@ except ImportError:
 
 from ..rules import GrowthRate, Rule, Status, TwoStages, Wandering
 from ..rules.base import State
+from ..rules.motion import Explained
 
 __all__ = ["DistanceStopper"]
 
@@ -21,14 +22,16 @@ class DistanceStopper(tune.Stopper):
     """Reads `distance` and `update_norm` (and what else its rules read) from the results that a trial reports.
 
     `tune.report({"distance": …, "update_norm": …, "val_loss": …})` once a round, and
-    `RunConfig(stop=DistanceStopper())`. The other trials go on. `ended` says why each trial was stopped. A trial that
-    was restored from a checkpoint reports some rounds again; they are judged again from the state before them.
+    `RunConfig(stop=DistanceStopper())`. The other trials go on. `ended` says why each trial was stopped, and
+    what its model was doing. A trial that was restored from a checkpoint reports some rounds again; they are judged
+    again from the state before them.
     """
 
     def __init__(self, screen: Rule | None = None, converge: Rule | None = None) -> None:
         self.rule = TwoStages(
             screen if screen is not None else Wandering(), converge if converge is not None else GrowthRate()
         )
+        self._explained = Explained(self.rule)
         self.ended: dict[str, Status] = {}
         self._states: dict[str, dict[int, State]] = {}
 
@@ -41,9 +44,9 @@ class DistanceStopper(tune.Stopper):
             )
         r = int(result["training_iteration"])
         states = {known: state for known, state in self._states.get(trial_id, {}).items() if known < r}
-        before = states[max(states)] if states else self.rule.begin()
+        before = states[max(states)] if states else self._explained.begin()
         row = {**{column: result[column] for column in self.rule.reads}, "round": r}
-        states[r], status = self.rule.step(before, row)
+        states[r], status = self._explained.step(before, row)
         self._states[trial_id] = states
         if status.stop:
             self.ended[trial_id] = status

@@ -8,7 +8,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ..check import FedhaltError
-from ..rules import GrowthRate, replay
+from ..rules import GrowthRate, Status, replay
+from ..rules.motion import told, why
 
 if TYPE_CHECKING:
     from ..trajectory import Trajectory
@@ -24,14 +25,14 @@ def trajectory_html(trajectory: Trajectory) -> str:
     if not rows:
         return "<p>Trajectory without rounds</p>"
     rounds = [row["round"] for row in rows]
-    stop = _stop(trajectory)
+    end = _end(trajectory)
+    stop = end.round if end and end.stop else None
     names = [name for name in ("distance", score(trajectory)) if name in trajectory.columns]
     pictures = [
         picture(name, rounds, [row[name] for row in rows], stop, colour)
         for name, colour in zip(names, COLOURS, strict=False)
     ]
-    where = "does not stop it" if stop is None else f"stops at round {stop}"
-    said = f"the paper's rule (threshold 0.01, patience 10) {where}"
+    said = f"the paper's rule (threshold 0.01, patience 10) {_said(end)}"
     last = {name: value for name, value in rows[-1].items() if isinstance(value, (int, float))}
     return (
         f"<div><p>{len(rows)} rounds; {said if 'distance' in names else 'no distance is recorded'}</p>"
@@ -42,7 +43,7 @@ def trajectory_html(trajectory: Trajectory) -> str:
 def sweep_html(trials: Sequence[Trial], rounds: int, objective: str, best: Trial | None) -> str:
     """Every trial with a bar for the rounds it used, its end and its objective, the best one marked."""
     cells = "".join(_trial(trial, rounds, trial is best) for trial in trials)
-    titles = ("trial", "configuration", "state", f"rounds of {rounds}", objective)
+    titles = ("trial", "configuration", "state", "exponent", f"rounds of {rounds}", objective)
     head = "".join(f"<th>{escape(title)}</th>" for title in titles)
     used = sum(trial.outcome.get("rounds", 0) for trial in trials)
     return (
@@ -59,7 +60,9 @@ def _trial(trial: Trial, rounds: int, best: bool) -> str:
         f'<rect width="{120 * used / rounds:.1f}" height="12" fill="{COLOURS[best]}"/></svg>'
     )
     value = "-" if trial.value is None else f"{trial.value:.4g}{' (best)' if best else ''}"
-    texts = [str(trial.number + 1), trial.label, trial.state]
+    found = trial.outcome
+    moved = told(found.get("exponent"), found.get("motion", ""), found.get("reason", ""))
+    texts = [str(trial.number + 1), trial.label, trial.state, moved]
     said = "".join(f"<td>{escape(text)}</td>" for text in texts)
     return f"<tr>{said}<td>{bar} {used}</td><td>{value}</td></tr>"
 
@@ -106,14 +109,21 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _stop(trajectory: Trajectory) -> int | None:
-    """Where the paper's rule with its usual settings stops; None also where it cannot judge."""
+def _end(trajectory: Trajectory) -> Status | None:
+    """Where the paper's rule with its usual settings stops, else its last verdict; None where it cannot judge."""
     if "distance" not in trajectory.columns:
         return None
     try:
-        return next((status.round for status in replay(GrowthRate(), trajectory) if status.stop), None)
+        statuses = list(replay(GrowthRate(), trajectory))
     except FedhaltError:
         return None
+    return next((status for status in statuses if status.stop), statuses[-1])
+
+
+def _said(end: Status | None) -> str:
+    if end is None or not end.stop:
+        return f"does not stop it (exponent {told(end.exponent, end.motion)})" if end else "does not stop it"
+    return f"stops at round {end.round} ({why(end.reason, end.exponent, end.motion)})"
 
 
 def _text(value: float) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from .. import __version__, files
 
 STYLES = ("page", "parts", "charts")
-SCRIPTS = ("rules", "data", "charts", "state", "explorer", "scatter", "table", "detail", "live", "page")
+SCRIPTS = ("rules", "motion", "data", "charts", "state", "explorer", "scatter", "table", "detail", "live", "page")
 
 
 def page(title: str, data: dict[str, Any], connect: str = "'none'") -> str:

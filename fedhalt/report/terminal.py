@@ -15,6 +15,7 @@ from rich.text import Text
 from ..check import FedhaltError
 from ..judge import Candidate, recorded
 from ..rules import Status, replay
+from ..rules.motion import told, why
 from .data import FIRST
 from .watch import Watched
 
@@ -47,8 +48,8 @@ def table(runs: list[dict[str, Any]], candidate: Candidate, room: int = 10**9) -
     stopped = sum(bool(run.get("stop")) for run in runs)
     made = Table(box=None, pad_edge=False, header_style="bold", caption_justify="left")
     made.caption = f"{candidate}: {stopped} of {len(runs)} runs stopped"
-    for title in ("run", "round", "value", "held", "streak", "stops at", "reason", "accuracy"):
-        left = title in ("run", "reason")
+    for title in ("run", "round", "value", "held", "streak", "exponent", "stops at", "reason", "accuracy"):
+        left = title in ("run", "exponent", "reason")
         made.add_column(title, justify="left" if left else "right", overflow="fold" if left else "ellipsis")
     order = sorted(runs, key=lambda run: (bool(run.get("stop") or run["problem"]), run["name"]))
     for run in order[:room]:
@@ -80,15 +81,16 @@ def watch(watched: Watched, candidate: Candidate, console: Console) -> None:
 
 def _cells(run: dict[str, Any]) -> list[str]:
     if run["problem"]:
-        return [run["name"], "-", "-", "-", "-", "-", run["problem"], "-"]
+        return [run["name"], "-", "-", "-", "-", "-", "-", run["problem"], "-"]
     last: Status | None = run["last"]
     stop: Status | None = run["stop"]
     if last is None:
-        return [run["name"], "0", "-", "-", "-", "-", "no round yet", "-"]
+        return [run["name"], "0", "-", "-", "-", "-", "-", "no round yet", "-"]
     accuracy = "-" if not isinstance(run["accuracy"], (int, float)) else f"{run['accuracy']:.1%}"
     return [
         run["name"], str(last.round), _text(last.value), _text(last.growth), str(last.streak),
-        str(stop.round) if stop else "-", stop.reason if stop else "-", accuracy,
+        told(last.exponent, last.motion), str(stop.round) if stop else "-",
+        why(stop.reason, stop.exponent, stop.motion) if stop else "-", accuracy,
     ]  # fmt: skip
 
 

@@ -27,6 +27,10 @@ class Status(NamedTuple):
     stop: bool
     reason: str
     """Empty while going on; then "saturated", "frozen", "diverged", "plateau", "wandering", "screened" or "budget"."""
+    exponent: float | None = None
+    """The local exponent d ln delta / d ln r, filled in by whatever steps the rule; see motion.py."""
+    motion: str = ""
+    """The word for it: "still moving", "diffusing", "saturated", "going nowhere", "diverging"; empty without one."""
 
 
 class Rule(Protocol):

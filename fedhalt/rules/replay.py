@@ -7,21 +7,31 @@ from typing import TYPE_CHECKING, Any
 
 from ..check import FedhaltError
 from .base import Row, Rule, Status
+from .motion import Explained
 
 if TYPE_CHECKING:
     from ..trajectory import Trajectory
 
 
 def replay(rule: Rule, values: Trajectory | Iterable[Row] | Iterable[float]) -> Iterator[Status]:
-    """The status of every round, also of those after the stop.
+    """The status of every round, also of those after the stop, with what the model was doing.
 
     `values` is a Trajectory, rows (mappings of columns), or plain numbers: the one column the rule
     reads, from round 1 on.
     """
+    return _steps(Explained(rule), _rows(values))
+
+
+def stop_round(rule: Rule, values: Trajectory | Iterable[Row] | Iterable[float]) -> int | None:
+    """The first round that stops, or None if none does."""
+    return next((status.round for status in _steps(rule, _rows(values)) if status.stop), None)
+
+
+def _rows(values: Any) -> Iterable[Any]:
     rows = getattr(values, "rows", values)
     if isinstance(rows, (str, bytes)) or not isinstance(rows, Iterable):
         raise FedhaltError(f"replay takes a Trajectory, rows or numbers, not {values!r}; a file: Trajectory.load(path)")
-    return _steps(rule, rows)
+    return rows
 
 
 def _steps(rule: Rule, rows: Iterable[Any]) -> Iterator[Status]:
@@ -33,8 +43,3 @@ def _steps(rule: Rule, rows: Iterable[Any]) -> Iterator[Status]:
             row = {column: row for column in reads}
         state, status = step(state, row)
         yield status
-
-
-def stop_round(rule: Rule, values: Trajectory | Iterable[Row] | Iterable[float]) -> int | None:
-    """The first round that stops, or None if none does."""
-    return next((status.round for status in replay(rule, values) if status.stop), None)

@@ -11,6 +11,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from ...check import FedhaltError
+from ...rules.motion import why
 from .state import LOG
 from .stopping import EarlyStopping
 from .watch import Halt
@@ -58,7 +59,8 @@ class MessageStopping(EarlyStopping, Strategy):
             status = self.watch.status
             assert status is not None
             LOG.info("")
-            LOG.info("fedhalt: stopped after round %s (%s); nothing more is sent", status.round, status.reason)
+            reason = why(status.reason, status.exponent, status.motion)
+            LOG.info("fedhalt: stopped after round %s (%s); nothing more is sent", status.round, reason)
             return self._result()
         finally:
             self.watch.end()

@@ -12,6 +12,7 @@ from ...arrays import Patterns, named, shape
 from ...check import FedhaltError
 from ...distance import MEASURED
 from ...rules import Rule, Status
+from ...rules.motion import told, why
 from ...stopper import EarlyStopper
 from ...trajectory import Trajectory
 from .state import LOG, OwnState, StateFolder
@@ -204,5 +205,7 @@ class Watch:
 def _sentence(status: Status, column: str) -> str:
     value = "" if status.value is None else f", {column} {status.value:.6g}"
     growth = "" if status.growth is None else f", growth {status.growth:.3g}"
-    verdict = f": {status.reason}, stop" if status.stop else f", streak {status.streak}"
-    return f"round {status.round}{value}{growth}{verdict}"
+    if status.stop:
+        return f"round {status.round}{value}{growth}: stop ({why(status.reason, status.exponent, status.motion)})"
+    motion = f", exponent {told(status.exponent, status.motion)}" if status.motion else ""
+    return f"round {status.round}{value}{growth}{motion}, streak {status.streak}"

@@ -76,6 +76,11 @@ class Run {
     });
   }
 
+  /** What the model is doing in each round: {exponent, motion}. */
+  get moved() {
+    return this.once("moved", () => motionOf(this));
+  }
+
   get best() {
     return this.once("best", () => maximum(this.score));
   }
@@ -100,6 +105,9 @@ class Run {
     const used = verdict.stop ?? this.last;
     return {
       ...verdict,
+      exponent: null,
+      motion: "",
+      ...this.moved[index],
       index,
       used,
       score,

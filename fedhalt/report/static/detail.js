@@ -40,6 +40,7 @@ function chartsOf(run, ways, width) {
         series: [{ label: "distance", ys: run.series("distance"), colour: "k0", bold: true }],
       }),
     );
+  if (run.moved.some((one) => one.exponent !== null)) made.push(exponentChart(run, width, mine));
   if (!verdict.problem && rule.held) {
     const held = verdict.held.map((value) => (Number.isFinite(value) ? value : null));
     const hidden = rule.log ? held.filter((value) => value !== null && value <= 0).length : 0;
@@ -99,6 +100,7 @@ function stopsTable(run, ways) {
     "rule",
     "stops at",
     "reason",
+    "exponent",
     "accuracy there",
     "kept",
     "regret, points",
@@ -127,6 +129,7 @@ function stopsTable(run, ways) {
       [
         verdictText(one),
         one.problem ?? (one.reason || "–"),
+        toldText(one),
         text.percent(one.score),
         text.percent(one.kept),
         text.points(one.regret, ""),
@@ -242,6 +245,7 @@ function reader(run) {
     output.textContent = [
       `round ${run.rounds[i]}`,
       ...names.map((name) => `${name} ${text.number(run.column(name).shown(i))}`),
+      `exponent ${toldText(run.moved[i])}`,
     ].join(" · ");
   };
   slide.addEventListener("input", show);

@@ -55,6 +55,7 @@ function total(outcomes) {
     judged: judged.length,
     unjudged: outcomes.length - judged.length,
     stopped: stopped.length,
+    clock: stopped.filter(byTheClock).length,
     never: judged.length - stopped.length,
     median: median(stopped.map((one) => one.stop)),
     rounds: sum(judged.map((one) => one.saved.rounds)),
@@ -82,10 +83,10 @@ function showTiles(all, outcomes) {
       one ? "Stops at" : "Runs stopped",
       stops,
       one
-        ? one.reason || one.problem || `record of ${text.number(all.of)} rounds`
+        ? one.problem || whyText(one) || `record of ${text.number(all.of)} rounds`
         : all.median === null
           ? ""
-          : `median round ${text.number(all.median)}`,
+          : `median round ${text.number(all.median)}; by the clock ${all.clock}`,
     ],
     [
       "Never stopped",
@@ -115,10 +116,12 @@ function sentence(all, one) {
   if (!all.judged) return `${rule}: no run here can be judged by it.`;
   const kept = all.kept === null ? "" : `, keeping ${text.percent(all.kept)} of the best accuracy`;
   const saves = `saves ${text.percent(all.share)} of the rounds${kept}`;
-  const where = one && (one.stop === null ? "never stops" : `stops at round ${one.stop} of ${all.of} (${one.reason})`);
+  const why = one && whyText(one) ? ` (${whyText(one)})` : "";
+  const where = one && (one.stop === null ? `never stops${why}` : `stops at round ${one.stop} of ${all.of}${why}`);
   if (one) return `${rule}: ${where}, ${saves}.`;
   const often = all.median === null ? "" : `, in the median at round ${text.number(all.median)}`;
-  return `${rule}: stops ${all.stopped} of ${all.judged} runs${often}, ${saves}; ${all.never} never stopped.`;
+  const clock = all.clock ? ` ${all.clock} of the stops came by the clock, while the model still moved.` : "";
+  return `${rule}: stops ${all.stopped} of ${all.judged} runs${often}, ${saves}; ${all.never} never stopped.${clock}`;
 }
 
 /** What every rule with its usual settings does to the runs that are shown; the sliders do not change that. */

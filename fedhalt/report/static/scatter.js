@@ -130,6 +130,7 @@ function moveDots(found) {
     );
     for (const other of Object.keys(SHAPES)) dot.classList.toggle(other, other === shape);
     const where = one.stop === null ? "never stopped" : `round ${one.stop} of ${run.last}`;
-    name.textContent = `${labelOf(run)}: ${where}, ${text.points(one.regret)} below its best`;
+    const why = whyText(one) ? ` (${whyText(one)})` : "";
+    name.textContent = `${labelOf(run)}: ${where}${why}, ${text.points(one.regret)} below its best`;
   }
 }

@@ -15,6 +15,7 @@ const COLUMNS = {
     title: "reason",
     value: (run, one) => one.problem ?? (one.reason || (run.problem ? "cannot be read" : "")),
   },
+  exponent: { title: "exponent", value: (run, one) => one.exponent, show: (run, one) => toldText(one) },
   saved: {
     title: "rounds saved",
     value: (run, one) => (one.share === null ? null : 1 - one.share),
@@ -51,7 +52,7 @@ const COLUMNS = {
   skew: { title: "skew", value: FIELDS.skew },
   lr: { title: "rate", value: FIELDS.lr, right: true },
 };
-const MOVING = ["stop", "reason", "saved", "score", "regret", "seconds", "bytes"]; // with the sliders
+const MOVING = ["stop", "reason", "exponent", "saved", "score", "regret", "seconds", "bytes"]; // with the sliders
 let rows = new Map();
 
 /** A choice for every field in which runs differ; made anew only if the choices are, so that none is lost in use. */
