@@ -21,6 +21,7 @@ from .cli_report import report_command, watch_command
 from .cli_stopbench import stopbench_command
 from .judge import Candidate, candidates, judge, metrics, recorded
 from .rules.motion import Explained, told, why
+from .stopbench.entries import ENTRIES
 from .trackers import TRACKERS
 from .trajectory import Trajectory
 
@@ -45,7 +46,7 @@ class Several(typer.core.TyperCommand):
                 name = arg.partition("=")[0]
                 current = name if name in repeated else ""
             elif current and args[index - 1] != current:
-                if parsed(arg) is not None or arg in rules.RULES or arg in TRACKERS:
+                if parsed(arg) is not None or arg in rules.RULES or arg in ENTRIES or arg in TRACKERS:
                     spread.append(current)
                 else:
                     current = ""

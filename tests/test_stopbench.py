@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fedhalt import FedhaltError, Trajectory, stop_round
 from fedhalt.stopbench import bench, screening
 from fedhalt.stopbench.controls import controls
-from fedhalt.stopbench.entries import ENTRIES, Entry
+from fedhalt.stopbench.entries import ENTRIES
 from fedhalt.stopbench.runs import Run, load, of_trajectory, pack, unpack
 from fedhalt.stopbench.score import (
     LEVELS,
@@ -35,8 +35,12 @@ def run(accuracy, distance=None, task="blood", name="run", **spec):
     return Run(name, {"data": task, **spec}, rows, np.asarray(accuracy, float))
 
 
+def entry(name, thresholds, patiences):
+    return ENTRIES[name]._replace(thresholds=thresholds, patiences=patiences)
+
+
 RISING = np.linspace(0.1, 0.9, 100)
-BUDGETS = Entry("budget", [10, 50, 100], (1,))
+BUDGETS = ENTRIES["budget"]._replace(thresholds=[10, 50, 100])
 
 
 def test_smoothing_is_the_centred_mean_and_shorter_at_the_ends():
@@ -57,14 +61,14 @@ def test_regret_and_cost_of_a_stop_are_what_one_computes_by_hand():
 
 def test_a_rule_that_never_fires_pays_for_all_rounds_and_has_the_regret_of_the_end():
     collapsing = np.concatenate([np.full(50, 0.8), np.full(50, 0.2)])
-    found = judged(Entry("growth", [1e-9], (10,)), [run(collapsing)])
+    found = judged(entry("growth", [1e-9], (10,)), [run(collapsing)])
     assert (found.stop.item(), found.cost.item()) == (0, 1.0)
     assert found.regret.item() == pytest.approx(60) == unstopped([run(collapsing)]).item()
 
 
 def test_the_best_round_has_no_regret():
     peak = 1 - np.abs(np.arange(1, 102) - 51) / 100
-    found = judged(Entry("budget", [51], (1,)), [run(peak)])
+    found = judged(entry("budget", [51], (1,)), [run(peak)])
     assert found.regret.item() == 0
 
 
@@ -76,11 +80,11 @@ def test_one_replay_answers_every_patience(values, name):
          "cohort_size": 10, "val_loss": v, "val_accuracy": v / 100}
         for r, v in enumerate(values, start=1)
     ]  # fmt: skip
-    entry = ENTRIES[name]._replace(thresholds=ENTRIES[name].thresholds[::4])
-    found = stops(entry, [Run("x", {}, rows, np.zeros(len(rows)))])
-    for t, threshold in enumerate(entry.thresholds):
-        for p, patience in enumerate(entry.patiences):
-            assert found[t, p, 0] == (stop_round(entry.make(threshold, patience), rows) or 0)
+    some = ENTRIES[name]._replace(thresholds=ENTRIES[name].thresholds[::4])
+    found = stops(some, [Run("x", {}, rows, np.zeros(len(rows)))])
+    for t, threshold in enumerate(some.thresholds):
+        for p, patience in enumerate(some.patiences):
+            assert found[t, p, 0] == (stop_round(some.make(threshold, patience), rows) or 0)
 
 
 def test_between_two_settings_the_regret_is_interpolated_and_a_rule_that_cannot_be_so_cheap_has_none():
@@ -121,7 +125,7 @@ def test_a_rule_that_sees_where_the_accuracy_ends_beats_every_fixed_budget(monke
         for row in made.rows:
             row |= {"update_norm": float(row["round"] <= end + 5), "parameter_norm": 1.0}
         runs.append(made)
-    monkeypatch.setitem(ENTRIES, "weight-diff", Entry("weight-diff", [0.5], (1,)))
+    monkeypatch.setitem(ENTRIES, "weight-diff", entry("weight-diff", [0.5], (1,)))
     found = bench.measured(runs, ["weight-diff"], "blood")
     seeing = found.curve("weight-diff", bench.DECIDED)
     assert seeing.regret.max() == pytest.approx(0)
@@ -172,7 +176,7 @@ def test_the_setting_for_screening_is_the_one_that_separates():
 
 def test_the_right_answers_on_the_controls():
     made = controls()
-    growth = Entry("growth", [0.01], (10,))
+    growth = entry("growth", [0.01], (10,))
     found = {name: int(stops(growth, [each]).item()) for name, each in made.items()}
     assert found["straight drift"] == 111, "the clock: 1 / threshold + patience + 1"
     assert found["frozen"] == 11
@@ -211,8 +215,8 @@ def test_packed_runs_are_the_recorded_ones_and_stop_where_they_did(tmp_path):
         assert again[each.name].accuracy == pytest.approx(each.accuracy, rel=1e-6)
         for before, after in zip(each.rows, again[each.name].rows, strict=True):
             assert after == pytest.approx(before, rel=1e-6)
-    entry = Entry("val-loss", [0.01, 0.1], (1, 3))
-    assert (stops(entry, runs) == stops(entry, [again[each.name] for each in runs])).all()
+    some = entry("val-loss", [0.01, 0.1], (1, 3))
+    assert (stops(some, runs) == stops(some, [again[each.name] for each in runs])).all()
 
 
 def test_run_folders_are_read_as_they_are(tmp_path):

@@ -13,7 +13,7 @@ from .base import Row, Rule, State, Status
 from .combine import AllOf, AnyOf, Budget, Combination, TwoStages
 from .growth import GrowthAuthors, GrowthRate
 from .movement import Difference, RelativeUpdate, WeightDiff
-from .path import NetOverGross, PathGrowth
+from .path import PathGrowth
 from .plateau import Plateau
 from .replay import replay, stop_round
 from .wandering import Wandering
@@ -26,7 +26,6 @@ __all__ = [
     "Difference",
     "GrowthAuthors",
     "GrowthRate",
-    "NetOverGross",
     "PathGrowth",
     "Plateau",
     "RelativeUpdate",
@@ -54,7 +53,6 @@ RULES: dict[str, Callable[..., Rule]] = {
     "weight-diff": WeightDiff,
     "wandering": Wandering,
     "path": PathGrowth,
-    "net-gross": NetOverGross,
     "budget": Budget,
 }
 
@@ -69,7 +67,6 @@ TYPES: dict[str, Callable[..., Rule]] = {
         WeightDiff,
         Wandering,
         PathGrowth,
-        NetOverGross,
         Budget,
         AnyOf,
         AllOf,

@@ -32,7 +32,6 @@ class Saturation(ABC):
     start_from_round: int = 1
     check_finite: bool = True
     reads: ClassVar[tuple[str, ...]] = ("distance",)
-    reason: ClassVar[str] = "saturated"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "threshold", positive("threshold", self.threshold))
@@ -66,7 +65,7 @@ class Saturation(ABC):
             still = state["still"] + 1 if growth == 0 else 0
         diverged = self.check_finite and not all(map(math.isfinite, now))
         stop = diverged or streak >= self.patience
-        reason = "" if not stop else "diverged" if diverged else "frozen" if still >= streak else self.reason
+        reason = "" if not stop else "diverged" if diverged else "frozen" if still >= streak else "saturated"
         after = {"round": r, "value": self.keep(state["value"], now), "streak": streak, "still": still}
         return after, Status(r, now[0], growth, streak, stop, reason)
 

@@ -1,4 +1,4 @@
-"""Rules about the path that the model has walked, L_r = sum_{k <= r} ||u_k||, u_k = theta_k - theta_{k-1}."""
+"""A rule about the path that the model has walked, L_r = sum_{k <= r} ||u_k||, u_k = theta_k - theta_{k-1}."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .growth import Saturation, relative
 class PathGrowth(Saturation):
     """||u_r|| / L_r < tau: the paper's growth rate with the path in the place of the distance.
 
-    The distance stands still, or falls, while a model turns round its start, and it jumps with every odd cohort; the path
-    only grows, by what this round did. Steps of equal length give 1 / r, whatever their directions, so a run that
-    neither calms down nor speeds up stops at round 1 / tau; one whose steps shrink stops sooner. Needs no theta_0,
+    The distance stands still, or falls, while a model turns round its start, and it jumps with every odd cohort; the
+    path only grows, by what this round did. Steps of equal length give 1 / r, whatever their directions, so a run that
+    neither calms down nor speeds up stops near round 1 / tau; one whose steps shrink stops sooner. Needs no theta_0,
     only the model of the last round. Ours; docs/stopbench.md.
     """
 
@@ -22,21 +22,6 @@ class PathGrowth(Saturation):
 
     def keep(self, before: float | None, now: tuple[float, ...]) -> float:
         return (before or 0.0) + now[0]
-
-    def quantity(self, before: float | None, now: tuple[float, ...]) -> float | None:
-        return relative(now[0], self.keep(before, now))
-
-
-@dataclass(frozen=True)
-class NetOverGross(Saturation):
-    """delta_r / L_r < tau: how much of the path was progress; 1 on a straight line, 1 / sqrt(r) on a random walk."""
-
-    threshold: float = 0.1
-    reads: ClassVar[tuple[str, ...]] = ("distance", "update_norm")
-    reason: ClassVar[str] = "wandering"
-
-    def keep(self, before: float | None, now: tuple[float, ...]) -> float:
-        return (before or 0.0) + now[1]
 
     def quantity(self, before: float | None, now: tuple[float, ...]) -> float | None:
         return relative(now[0], self.keep(before, now))

@@ -27,19 +27,19 @@ OTHERS = [
 def table(rows: Sequence[dict[str, Any]], part: str) -> tuple[list[str], list[list[str]]]:
     """Header and cells of the one table, for one part of the runs."""
     header = [
-        "rule", "patience", *(f"{level:.0%}" for level in LEVELS), "better than the paper's at",
-        "never stopped at 30 %", "screening at", "false alarms", "misses", "flagged at",
+        "rule", "patience", *(f"{level:.0%}" for level in LEVELS), "better than the paper's at", "worse at",
+        "never stopped, at 30%", "screening by", "false alarms", "misses", "flagged at",
     ]  # fmt: skip
     cells = []
     for row in (row for row in rows if row["part"] == part):
-        better = [f"{level:.0%}" for level, each in zip(LEVELS, row["against_paper"], strict=True) if each[2] < 0]
-        worse = [f"{level:.0%}" for level, each in zip(LEVELS, row["against_paper"], strict=True) if each[1] > 0]
-        words = ", ".join(better) + (f" (worse: {', '.join(worse)})" if worse else "")
+        held = list(zip(LEVELS, row["against_paper"], strict=True))
         cells.append([
-            row["rule"], str(row["patience"]), *(_points(each) for each in row["regret"]),
-            "" if row["rule"] == PAPER else words.strip() or "none", _share(row["never"][LEVELS.index(0.3)]),
-            f"{row['screen_threshold']:g}, {row['screen_patience']}", _interval(row["false_alarms"]),
-            _interval(row["misses"]), "-" if math.isnan(row["flagged_at"]) else f"{row['flagged_at']:.0f}",
+            row["rule"], str(row["patience"]), *(_pm(each, 1, 1) for each in row["regret"]),
+            " ".join(f"{level:.0%}" for level, each in held if each[2] < 0),
+            " ".join(f"{level:.0%}" for level, each in held if each[1] > 0),
+            _share(row["never"][LEVELS.index(0.3)]),
+            f"{row['screen_threshold']:g} for {row['screen_patience']}", _pm(row["false_alarms"], 100, 0, "%"),
+            _pm(row["misses"], 100, 0, "%"), "-" if math.isnan(row["flagged_at"]) else f"{row['flagged_at']:.0f}",
         ])  # fmt: skip
     return header, cells
 
@@ -55,8 +55,8 @@ def written(rows: Sequence[dict[str, Any]], curves: Sequence[dict[str, Any]], fo
     parts = list(dict.fromkeys(row["part"] for row in rows))
     pages = [f"## {heading(rows, part)}\n\n{markdown(*table(rows, part))}" for part in parts]
     note = (
-        "Regret in points of smoothed balanced accuracy at a mean cost of so many rounds, with the 95 % bootstrap "
-        "interval over runs. Made by `fedhalt stopbench`; docs/stopbench.md says how to read it."
+        "Regret in points of smoothed balanced accuracy at a mean cost of so many rounds; ± is half of the 95 % "
+        "bootstrap interval over runs. Made by `fedhalt stopbench`; docs/stopbench.md says how to read it."
     )
     made = {
         "table.md": "# StopBench\n\n" + note + "\n\n" + "\n".join(pages),
@@ -159,8 +159,11 @@ def _csv(rows: Iterable[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def _points(value: tuple[float, float, float]) -> str:
-    return "-" if math.isnan(value[0]) else f"{value[0]:.1f} [{value[1]:.1f}, {value[2]:.1f}]"
+def _pm(value: tuple[float, float, float], times: float, digits: int, unit: str = "") -> str:
+    """A number and half the width of its interval."""
+    if math.isnan(value[0]):
+        return "-"
+    return f"{times * value[0]:.{digits}f}{unit} ±{times * (value[2] - value[1]) / 2:.{digits}f}"
 
 
 def _stop(found: int | None) -> str:
@@ -169,7 +172,3 @@ def _stop(found: int | None) -> str:
 
 def _share(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.0%}"
-
-
-def _interval(value: tuple[float, float, float]) -> str:
-    return "-" if math.isnan(value[0]) else f"{value[0]:.0%} [{value[1]:.0%}, {value[2]:.0%}]"

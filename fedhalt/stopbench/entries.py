@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from .. import rules
-from ..rules import Rule
+from ..rules import RULES, Budget, Rule
+from .candidates import Alignment, Exponent, NetOverGross, Travelled
 
 
 class Entry(NamedTuple):
-    """A rule, by its name on the command line, with the thresholds and patiences that it is scored at."""
+    """A rule with the thresholds and patiences that it is scored at."""
 
     name: str
+    make: Callable[[float, int], Rule]
     thresholds: Sequence[float]
     patiences: Sequence[int] = (1, 5, 10, 20)
     """In rising order."""
-
-    def make(self, threshold: float, patience: int) -> Rule:
-        if self.name == "budget":
-            return rules.create("budget", rounds=int(threshold))
-        return rules.create(self.name, threshold=threshold, patience=patience)
 
 
 def log(first: float, last: float, number: int = 14) -> list[float]:
@@ -30,17 +27,35 @@ def log(first: float, last: float, number: int = 14) -> list[float]:
     return [float(f"{value:.3g}") for value in np.geomspace(first, last, number)]
 
 
+def _budget(rounds: float, patience: int) -> Rule:
+    return Budget(int(rounds))
+
+
+def _named(name: str, threshold: float, patience: int) -> Rule:
+    return RULES[name](threshold=threshold, patience=patience)
+
+
+RANGES = {
+    "growth": log(5e-4, 0.5),
+    "growth-authors": log(5e-4, 0.5),
+    "difference": log(1e-5, 10),
+    "relative-update": log(2e-3, 2),
+    "weight-diff": log(1e-4, 1),
+    "val-loss": log(1e-4, 1),
+    "val-accuracy": log(1e-2, 20),
+    "wandering": log(0.03, 3),
+    "path": log(1e-3, 0.5),
+}
+"""The rules of the command line: from never to at once on nearly every run."""
+
 ENTRIES: dict[str, Entry] = {
     entry.name: entry
     for entry in (
-        Entry("budget", log(3, 990, 30), (1,)),
-        Entry("growth", log(5e-4, 0.5)),
-        Entry("growth-authors", log(5e-4, 0.5)),
-        Entry("difference", log(1e-5, 10)),
-        Entry("relative-update", log(2e-3, 2)),
-        Entry("weight-diff", log(1e-4, 1)),
-        Entry("val-loss", log(1e-4, 1)),
-        Entry("val-accuracy", log(1e-2, 20)),
-        Entry("wandering", log(0.03, 3)),
+        Entry("budget", _budget, log(3, 990, 30), (1,)),
+        *(Entry(name, partial(_named, name), thresholds) for name, thresholds in RANGES.items()),
+        Entry("net-gross", NetOverGross, log(0.01, 1)),
+        Entry("exponent", Exponent, log(0.02, 1.5)),
+        Entry("alignment", Alignment, log(0.2, 0.95)),
+        Entry("travelled", Travelled, log(1e-3, 1)),
     )
 }

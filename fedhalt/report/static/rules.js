@@ -17,7 +17,7 @@ const atLeastOne = (value) => (1 > value ? 1 : value);
 const relative = (change, before) => (before !== 0 ? change / before : change === 0 ? 0 : Infinity);
 
 /** Stops once a quantity stayed below the threshold for `patience` rounds in a row. */
-function saturation(reads, quantity, below = (value, threshold) => value < threshold) {
+function saturation(reads, quantity, below = (value, threshold) => value < threshold, keep = (before, now) => now[0]) {
   return {
     reads,
     begin: () => ({ before: null, streak: 0, still: 0 }),
@@ -28,7 +28,7 @@ function saturation(reads, quantity, below = (value, threshold) => value < thres
       const counts = held !== null && below(held, settings.threshold);
       state.still = counts && held === 0 ? state.still + 1 : 0;
       state.streak = counts ? state.streak + 1 : 0;
-      state.before = now[0];
+      state.before = keep(state.before, now);
       const diverged = !now.every(Number.isFinite);
       const stop = diverged || state.streak >= settings.patience;
       const why = diverged ? "diverged" : state.still >= state.streak ? "frozen" : "saturated";
@@ -100,6 +100,7 @@ const budget = {
 };
 
 const usual = { threshold: 0.01, patience: 10 };
+const walked = (before, now) => (before ?? 0) + now[0];
 const first = (quantity) => (before, now) => (before === null ? null : quantity(before, now));
 
 /** By the names of the command line: settings that they have unless others are given, and what they compute. */
@@ -148,6 +149,12 @@ const RULES = {
     ...wandering,
     settings: { threshold: 0.5, patience: 15 },
     held: "distance / random walk of the same updates",
+    log: true,
+  },
+  path: {
+    ...saturation(["update_norm"], (before, now) => relative(now[0], walked(before, now)), undefined, walked),
+    settings: usual,
+    held: "growth of the path ‖uᵣ‖ / Σ‖uₖ‖",
     log: true,
   },
   budget: { ...budget, settings: { rounds: 500 }, held: "" },
