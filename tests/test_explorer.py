@@ -43,6 +43,9 @@ def record(draw):
     """A trajectory with some columns left out, rounds that failed and rounds that were not evaluated."""
     length = draw.choice([1, 2, 5, 30, 60, 120])
     columns = {name: curve(draw, length) for name in ("distance", "update_norm", "parameter_norm", "val_loss")}
+    columns["alignment"] = [
+        value * draw.uniform(-1, 1) if isinstance(value, float) else value for value in curve(draw, length)
+    ]
     columns["val_accuracy"] = [draw.choice([0.0, 1.0, draw.random(), 1 - 1 / (r + 2)]) for r in range(length)]
     every, gaps = draw.choice([1, 1, 3]), draw.random() < 0.2
     for name in draw.sample(sorted(columns), draw.choice([0, 0, 1, 2])):

@@ -11,9 +11,9 @@ from typing import Any
 from ..check import FedhaltError, known
 from .base import Row, Rule, State, Status
 from .combine import AllOf, AnyOf, Budget, Combination, TwoStages
+from .forward import ForwardGrowth
 from .growth import GrowthAuthors, GrowthRate
 from .movement import Difference, RelativeUpdate, WeightDiff
-from .path import PathGrowth
 from .plateau import Plateau
 from .replay import replay, stop_round
 from .wandering import Wandering
@@ -24,9 +24,9 @@ __all__ = [
     "AnyOf",
     "Budget",
     "Difference",
+    "ForwardGrowth",
     "GrowthAuthors",
     "GrowthRate",
-    "PathGrowth",
     "Plateau",
     "RelativeUpdate",
     "Row",
@@ -52,7 +52,7 @@ RULES: dict[str, Callable[..., Rule]] = {
     "relative-update": RelativeUpdate,
     "weight-diff": WeightDiff,
     "wandering": Wandering,
-    "path": PathGrowth,
+    "forward": ForwardGrowth,
     "budget": Budget,
 }
 
@@ -66,7 +66,7 @@ TYPES: dict[str, Callable[..., Rule]] = {
         RelativeUpdate,
         WeightDiff,
         Wandering,
-        PathGrowth,
+        ForwardGrowth,
         Budget,
         AnyOf,
         AllOf,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..check import FedhaltError, flag, positive, whole
 from .base import Row, State, Status, next_round, number
@@ -32,6 +32,8 @@ class Saturation(ABC):
     start_from_round: int = 1
     check_finite: bool = True
     reads: ClassVar[tuple[str, ...]] = ("distance",)
+    signed: ClassVar[tuple[str, ...]] = ()
+    """The last of these columns, which may be negative; norms may not."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "threshold", positive("threshold", self.threshold))
@@ -40,10 +42,10 @@ class Saturation(ABC):
         flag("check_finite", self.check_finite)
 
     @abstractmethod
-    def quantity(self, before: float | None, now: tuple[float, ...]) -> float | None:
+    def quantity(self, before: Any, now: tuple[float, ...]) -> float | None:
         """What is held against the threshold, from what was kept of the rounds before and this round's columns."""
 
-    def keep(self, before: float | None, now: tuple[float, ...]) -> float:
+    def keep(self, before: Any, now: tuple[float, ...]) -> Any:
         """What the next round is told of the rounds before: unless a rule sums up, this round's first column."""
         return now[0]
 
@@ -56,8 +58,10 @@ class Saturation(ABC):
     def step(self, state: State, row: Row) -> tuple[State, Status]:
         r = next_round(state, row)
         now = tuple([number(row, column, r) for column in self.reads])
-        if min(now) < 0:
-            raise FedhaltError(f"round {r}: {' and '.join(self.reads)} cannot be negative, got {now}")
+        norms = now[: len(now) - len(self.signed)]
+        if min(norms) < 0:
+            names = " and ".join(self.reads[: len(norms)])
+            raise FedhaltError(f"round {r}: {names} cannot be negative, got {norms}")
         growth = self.quantity(state["value"], now)
         streak = still = 0
         if growth is not None and r >= self.start_from_round and self.below(growth):

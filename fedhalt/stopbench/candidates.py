@@ -16,6 +16,19 @@ from ..rules.growth import Saturation, relative
 
 
 @dataclass(frozen=True)
+class PathGrowth(Saturation):
+    """||u_r|| / sum_{k <= r} ||u_k|| < tau: the growth of the whole path, forward or not."""
+
+    reads: ClassVar[tuple[str, ...]] = ("update_norm",)
+
+    def keep(self, before: float | None, now: tuple[float, ...]) -> float:
+        return (before or 0.0) + now[0]
+
+    def quantity(self, before: float | None, now: tuple[float, ...]) -> float | None:
+        return relative(now[0], self.keep(before, now))
+
+
+@dataclass(frozen=True)
 class NetOverGross(Saturation):
     """delta_r / sum_{k <= r} ||u_k|| < tau: how much of the path was progress; 1 on a line, 1 / sqrt(r) on a walk."""
 
@@ -44,6 +57,9 @@ class Remembering(ABC):
     def held(self, memory: Any, r: int, now: tuple[float, ...]) -> tuple[Any, float | None]:
         """What is remembered after this round, and the quantity."""
 
+    def below(self, quantity: float) -> bool:
+        return quantity < self.threshold
+
     def begin(self) -> State:
         return {"round": 0, "streak": 0, "memory": self.memory()}
 
@@ -52,7 +68,7 @@ class Remembering(ABC):
         now = tuple(number(row, column, r) for column in self.reads)
         diverged = not all(map(math.isfinite, now))
         memory, held = (state["memory"], None) if diverged else self.held(state["memory"], r, now)
-        streak = state["streak"] + 1 if held is not None and held < self.threshold else 0
+        streak = state["streak"] + 1 if held is not None and self.below(held) else 0
         stop = diverged or streak >= self.patience
         reason = "" if not stop else "diverged" if diverged else "saturated"
         return {"round": r, "streak": streak, "memory": memory}, Status(r, now[0], held, streak, stop, reason)

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .. import files
 from ..pictures import pyplot, save
 from .bench import BUDGET, PAPER
@@ -76,35 +78,45 @@ def control_table(controls: Mapping[str, Mapping[str, int]]) -> tuple[list[str],
 
 
 def _curves(curves: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], folder: Path) -> Path:
-    """Regret against cost, a panel per part; bands for the two that all others are held against."""
+    """Regret against cost, a column per part; below, how much more than a fixed budget of the same cost gives up."""
     plt = pyplot("agg")
     parts = list(dict.fromkeys(row["part"] for row in rows))
-    size = (5.6 * len(parts), 4.6)
-    figure, axes = plt.subplots(1, len(parts), figsize=size, layout="constrained", squeeze=False, sharey=True)
-    for axis, part in zip(axes[0], parts, strict=True):
+    size = (4.6 * len(parts) + 1.6, 7.2)
+    figure, axes = plt.subplots(
+        2, len(parts), figsize=size, layout="constrained", squeeze=False, sharex=True, sharey="row"
+    )
+    for (above, below), part in zip(axes.T, parts, strict=True):
+        lines = {rule: _line(curves, part, rule) for rule in _looks(rows)}
         for rule, (colour, dash, mark) in _looks(rows).items():
-            points = sorted(
-                (row["cost"], row["regret"], row["regret_low"], row["regret_high"])
-                for row in curves
-                if row["part"] == part and row["rule"] == rule and row["chosen"]
-            )
-            costs, regrets, low, high = zip(*points, strict=True)
-            wide = 2.2 if rule in LOOK else 1.2
-            axis.plot(costs, regrets, dash, color=colour, marker=mark, markersize=3.5, linewidth=wide, label=rule)
+            cost, regret, low, high = lines[rule]
+            budget = np.interp(cost, *lines[BUDGET][:2])
+            look = {"color": colour, "marker": mark, "markersize": 3.5, "linewidth": 2.2 if rule in LOOK else 1.2}
+            above.plot(cost, regret, dash, label=rule, **look)
+            below.plot(cost, regret - budget, dash, **look)
             if rule in LOOK:
-                axis.fill_between(costs, low, high, color=colour, alpha=0.15, linewidth=0)
-        axis.set(xlabel="share of the rounds used", title=heading(rows, part), xlim=(0, 1), ylim=(0, None))
-        axis.grid(alpha=0.3)
+                above.fill_between(cost, low, high, color=colour, alpha=0.15, linewidth=0)
+        above.set(title=heading(rows, part), xlim=(0, 1), ylim=(0, None))
+        below.set(xlabel="share of the rounds used", ylim=(-3, 8))
+        for axis in (above, below):
+            axis.grid(alpha=0.3)
     axes[0][0].set_ylabel("accuracy given up (points)")
-    axes[0][-1].legend(fontsize=7, ncols=2)
+    axes[1][0].set_ylabel("more than a fixed budget of the same cost (points)")
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside right center", fontsize=7)
     return save(plt, figure, folder / "curves.png")
+
+
+def _line(curves: Sequence[dict[str, Any]], part: str, rule: str) -> Any:
+    """Cost, regret and the ends of its interval at the chosen patience, in the order of cost."""
+    names = ("cost", "regret", "regret_low", "regret_high")
+    points = [row for row in curves if row["part"] == part and row["rule"] == rule and row["chosen"]]
+    return np.array(sorted([row[name] for name in names] for row in points)).T
 
 
 def _screening(rows: Sequence[dict[str, Any]], folder: Path) -> Path:
     """False alarms against misses, a point per rule at its chosen setting."""
     plt = pyplot("agg")
     part = rows[0]["part"]
-    figure, axis = plt.subplots(figsize=(5.6, 4.6), layout="constrained")
+    figure, axis = plt.subplots(figsize=(6.6, 4.6), layout="constrained")
     for row in (row for row in rows if row["part"] == part):
         colour, _, mark = _looks(rows)[row["rule"]]
         x, y = (value[0] for value in (row["false_alarms"], row["misses"]))
@@ -117,7 +129,7 @@ def _screening(rows: Sequence[dict[str, Any]], folder: Path) -> Path:
     axis.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), title=f"Screening, {heading(rows, part)}")
     axis.grid(alpha=0.3)
     if axis.containers:
-        axis.legend(fontsize=7)
+        figure.legend(loc="outside right center", fontsize=7)
     return save(plt, figure, folder / "screening.png")
 
 

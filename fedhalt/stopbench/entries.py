@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..rules import RULES, Budget, Rule
-from .candidates import Alignment, Exponent, NetOverGross, Travelled
+from .candidates import Alignment, Exponent, NetOverGross, PathGrowth, Travelled
 
 
 class Entry(NamedTuple):
@@ -22,7 +22,7 @@ class Entry(NamedTuple):
     """In rising order."""
 
 
-def log(first: float, last: float, number: int = 14) -> list[float]:
+def log(first: float, last: float, number: int = 20) -> list[float]:
     """So many thresholds with equal ratios, rounded to three digits."""
     return [float(f"{value:.3g}") for value in np.geomspace(first, last, number)]
 
@@ -44,7 +44,7 @@ RANGES = {
     "val-loss": log(1e-4, 1),
     "val-accuracy": log(1e-2, 20),
     "wandering": log(0.03, 3),
-    "path": log(1e-3, 0.5),
+    "forward": log(5e-4, 0.5),
 }
 """The rules of the command line: from never to at once on nearly every run."""
 
@@ -53,6 +53,7 @@ ENTRIES: dict[str, Entry] = {
     for entry in (
         Entry("budget", _budget, log(3, 990, 30), (1,)),
         *(Entry(name, partial(_named, name), thresholds) for name, thresholds in RANGES.items()),
+        Entry("path", PathGrowth, log(5e-4, 0.5)),
         Entry("net-gross", NetOverGross, log(0.01, 1)),
         Entry("exponent", Exponent, log(0.02, 1.5)),
         Entry("alignment", Alignment, log(0.2, 0.95)),

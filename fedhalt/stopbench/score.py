@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..rules import Rule
 from .entries import Entry
 from .runs import Run
 
@@ -28,23 +29,46 @@ def smoothed(accuracy: Array, window: int = WINDOW) -> Array:
 
 
 def stops(entry: Entry, runs: Sequence[Run]) -> NDArray[np.int64]:
-    """The stop round of every threshold, patience and run; 0 where the rule never fires.
-
-    One replay per threshold answers every patience: a streak does not depend on how long a streak must be.
-    """
+    """The stop round of every threshold, patience and run; 0 where the rule never fires."""
     found = np.zeros((len(entry.thresholds), len(entry.patiences), len(runs)), dtype=np.int64)
-    *shorter, longest = sorted(entry.patiences)
-    for t, threshold in enumerate(entry.thresholds):
-        rule = entry.make(threshold, longest)
-        for n, run in enumerate(runs):
-            waiting, state = list(enumerate(shorter)), rule.begin()
-            for row in run.rows:
-                state, status = rule.step(state, row)
-                while waiting and (status.stop or status.streak >= waiting[0][1]):
-                    found[t, waiting.pop(0)[0], n] = status.round
-                if status.stop:
-                    found[t, -1, n] = status.round
-                    break
+    rules = [entry.make(threshold, max(entry.patiences)) for threshold in entry.thresholds]
+    for n, run in enumerate(runs):
+        found[..., n] = _below(rules, entry.patiences, run) if hasattr(rules[0], "below") else [
+            _replayed(rule, entry.patiences, run) for rule in rules
+        ]  # fmt: skip
+    return found
+
+
+def _replayed(rule: Rule, patiences: Sequence[int], run: Run) -> list[int]:
+    """One replay answers every patience: a streak does not depend on how long a streak must be."""
+    found, state = [0] * len(patiences), rule.begin()
+    for row in run.rows:
+        state, status = rule.step(state, row)
+        for p, patience in enumerate(patiences[:-1]):
+            if not found[p] and (status.stop or status.streak >= patience):
+                found[p] = status.round
+        if status.stop:
+            found[-1] = status.round
+            break
+    return found
+
+
+def _below(rules: Sequence[Any], patiences: Sequence[int], run: Run) -> NDArray[np.int64]:
+    """One replay answers every threshold too, where the quantity that is held against it does not depend on it."""
+    statuses, state = [], rules[0].begin()
+    for row in run.rows:
+        state, status = rules[0].step(state, row)
+        statuses.append(status)
+    held = np.array([np.nan if status.growth is None else status.growth for status in statuses])
+    ended = next((i for i, status in enumerate(statuses) if status.reason == "diverged"), len(held))
+    rounds = np.array([status.round for status in statuses] + [0])
+    places = np.arange(1, len(held) + 1)
+    found = np.zeros((len(rules), len(patiences)), dtype=np.int64)
+    for t, rule in enumerate(rules):
+        streak = places - np.maximum.accumulate(np.where(rule.below(held), 0, places))
+        for p, patience in enumerate(patiences):
+            first = int(np.argmax(streak >= patience)) if (streak >= patience).any() else len(held)
+            found[t, p] = rounds[min(first, ended)]
     return found
 
 

@@ -16,14 +16,17 @@ const atLeastOne = (value) => (1 > value ? 1 : value);
 /** change / before, with 0 / 0 = 0 (nothing moved) and x / 0 = inf (everything did). */
 const relative = (change, before) => (before !== 0 ? change / before : change === 0 ? 0 : Infinity);
 
+const isBelow = (value, threshold) => value < threshold;
+
 /** Stops once a quantity stayed below the threshold for `patience` rounds in a row. */
-function saturation(reads, quantity, below = (value, threshold) => value < threshold, keep = (before, now) => now[0]) {
+function saturation(reads, quantity, below = isBelow, keep = (before, now) => now[0], signed = 0) {
   return {
     reads,
     begin: () => ({ before: null, streak: 0, still: 0 }),
     step(state, row, r, settings) {
       const now = row.map((value, k) => number(value, reads[k], r));
-      if (least(now) < 0) throw new Unjudged(`round ${r}: ${reads.join(" and ")} cannot be negative`);
+      const norms = now.slice(0, now.length - signed);
+      if (least(norms) < 0) throw new Unjudged(`round ${r}: ${reads.join(" and ")} cannot be negative`);
       const held = quantity(state.before, now);
       const counts = held !== null && below(held, settings.threshold);
       state.still = counts && held === 0 ? state.still + 1 : 0;
@@ -99,8 +102,22 @@ const budget = {
   }),
 };
 
+/** What this round added to the way forward: straight on counts twice, straight back not at all. */
+function forward(distance, [, update, alignment]) {
+  const sum = update + (distance !== 0 ? alignment / distance : update);
+  return sum > 0 ? sum : 0;
+}
+const wayForward = (before, now) => {
+  const [total, distance] = before ?? [0, 0];
+  return [total + forward(distance, now), now[0]];
+};
+const forwardGrowth = (before, now) => {
+  const [total, distance] = before ?? [0, 0];
+  const added = forward(distance, now);
+  return relative(added, total + added);
+};
+
 const usual = { threshold: 0.01, patience: 10 };
-const walked = (before, now) => (before ?? 0) + now[0];
 const first = (quantity) => (before, now) => (before === null ? null : quantity(before, now));
 
 /** By the names of the command line: settings that they have unless others are given, and what they compute. */
@@ -151,10 +168,10 @@ const RULES = {
     held: "distance / random walk of the same updates",
     log: true,
   },
-  path: {
-    ...saturation(["update_norm"], (before, now) => relative(now[0], walked(before, now)), undefined, walked),
+  forward: {
+    ...saturation(["distance", "update_norm", "alignment"], forwardGrowth, undefined, wayForward, 1),
     settings: usual,
-    held: "growth of the path ‖uᵣ‖ / Σ‖uₖ‖",
+    held: "growth of the way forward fᵣ / Fᵣ",
     log: true,
   },
   budget: { ...budget, settings: { rounds: 500 }, held: "" },
