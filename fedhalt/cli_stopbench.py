@@ -45,7 +45,7 @@ def stopbench_command(
         raise FedhaltError(f"--record trains the runs of StopBench itself: leave out --runs {folder}")
     if record:
         _record(out, parallel, data_root, console)
-    found = runs.load(folder or _packed())
+    found = runs.load(folder or packed_folder())
     measured = bench.measured(found, names, tune)
     rows = bench.scores(measured)
     if results is not None:
@@ -79,7 +79,7 @@ def _print(title: str, header: list[str], cells: list[list[str]], console: Conso
     console.print()
 
 
-def _packed() -> Path:
+def packed_folder() -> Path:
     return files.checkout("experiments/stopbench") / "experiments" / "stopbench" / "trajectories"
 
 
@@ -98,4 +98,4 @@ def _record(out: Path, parallel: str | None, data_root: str | None, console: Con
         if left:
             train(left, None, settings, console)
     finally:
-        packed(needs, out, _packed(), lambda text: console.print(text, markup=False, soft_wrap=True))
+        packed(needs, out, packed_folder(), lambda text: console.print(text, markup=False, soft_wrap=True))

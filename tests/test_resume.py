@@ -31,6 +31,7 @@ RULES = [
     fedhalt.GrowthRate(0.05, 3),
     fedhalt.RelativeUpdate(0.5, 3),
     fedhalt.WeightDiff(0.1, 2),
+    fedhalt.ForwardGrowth(0.05, 3),
     fedhalt.AnyOf(fedhalt.GrowthRate(0.001, 5), fedhalt.AllOf(fedhalt.RelativeUpdate(0.3, 2), fedhalt.Budget(9))),
 ]
 

@@ -1,0 +1,78 @@
+"""How StopBench is made: trained, interrupted, gone on with, packed; and what the checkout holds of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedhalt import Trajectory, files
+from fedhalt.stopbench.record import missing, packed
+from fedhalt.stopbench.runs import load
+
+pytest.importorskip("torch")
+from experiments.paper.setting import METHODS, Need
+from experiments.stopbench import setting
+from fedhalt.run import run
+from fedhalt.spec import RunSpec
+
+FEW = {"data": "digits", "clients": 10, "cohort": 2, "epochs": 1, "skew": "iid"}
+
+
+@pytest.fixture
+def two(monkeypatch):
+    """A set of two short runs."""
+    needs = [Need(RunSpec(lr=rate, **FEW), 4) for rate in (0.1, 0.2)]
+    monkeypatch.setattr(setting, "needs", lambda: iter(needs))
+    monkeypatch.setattr(setting, "ROUNDS", 4)
+    return needs
+
+
+def test_runs_that_are_not_at_their_end_are_missing_and_not_packed(two, tmp_path):
+    said = []
+    run(two[0].spec, tmp_path, rounds=2, watch=[], stop="never")
+    assert missing(two, tmp_path) == two
+    run(two[0].spec, tmp_path, rounds=6, watch=[], stop="never")
+    assert missing(two, tmp_path) == two[1:]
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "old.npz").write_bytes(b"of a run that is no longer in it")
+    packed(two, tmp_path, tmp_path / "set", said.append)
+    assert said[0].startswith("1 of 2 runs packed into 1 files")
+    assert [path.name for path in (tmp_path / "set").iterdir()] == ["digits-cnn-0.1.npz"]
+    assert [len(each.rows) for each in load(tmp_path / "set")] == [4], "cut to the rounds of the set"
+
+
+def test_one_command_trains_what_is_missing_and_packs_it(two, fedhalt, tmp_path, monkeypatch):
+    monkeypatch.setattr("fedhalt.cli_stopbench.packed_folder", lambda: tmp_path / "set")
+    run(two[0].spec, tmp_path / "runs", rounds=2, watch=[], stop="never")
+    code, out, errors = fedhalt(
+        "stopbench", "--record", "--out", tmp_path / "runs", "--tune", "digits", "--rule", "growth", "--parallel", 1
+    )
+    assert code == 0, errors
+    assert "2 of 2 runs packed into 2 files" in out and "tuned on: 2 runs" in out
+    whole = RunSpec(lr=0.1, **FEW)
+    run(whole, tmp_path / "whole", rounds=4, watch=[], stop="never")
+    recorded = Trajectory.load(tmp_path / "whole" / whole.id / "trajectory.jsonl")
+    again = next(each for each in load(tmp_path / "set") if each.name == whole.id)
+    assert [row["distance"] for row in again.rows] == pytest.approx(recorded.column("distance").tolist(), rel=1e-6)
+
+
+def test_the_set_is_what_its_card_says():
+    needs = list(setting.needs())
+    assert len({need.spec.id for need in needs}) == len(needs)
+    assert all(need.rounds >= 300 for need in needs)
+    assert {need.spec.data for need in needs} == {"blood", "derma", "digits"}
+    for task in ("blood", "derma", "digits"):
+        probes = [need.spec for need in needs if need.spec.data == task and need.spec.model.startswith("probe:")]
+        assert {spec.method for spec in probes} == set(METHODS)
+        assert {spec.skew for spec in probes} == {"dirichlet", "pathological", "quantity"}
+        assert len({spec.lr for spec in probes}) == 4 and len({spec.seed for spec in probes}) == 3
+
+
+def test_the_checkout_holds_every_run_of_the_set_and_no_large_file():
+    folder = files.checkout("experiments/stopbench") / "experiments" / "stopbench" / "trajectories"
+    assert all(path.stat().st_size < 1e6 for path in folder.iterdir())
+    found = load(folder)
+    assert sorted(each.name for each in found) == sorted(need.spec.id for need in setting.needs())
+    for each in found:
+        assert len(each.rows) >= 300 or not np.isfinite(each.rows[-1]["distance"])
+        assert RunSpec(**{**each.spec, "hyperparameters": tuple(each.spec["hyperparameters"].items())}).id == each.name
