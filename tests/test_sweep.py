@@ -64,6 +64,7 @@ def test_bad_trials_are_screened_good_ones_end_and_the_best_is_named(tmp_path):
         stages = TwoStages(read.screen.rule, read.converge.rule)  # the adapters' rule says the same
         stop = next(status for status in replay(stages, rows) if status.stop)
         assert stop.round == len(rows) and (stop.reason in TwoStages.HOPELESS) == (trial.state == "screened")
+        assert (trial.outcome["exponent"], trial.outcome["motion"]) == (stop.exponent, stop.motion)
         assert trial.value == (None if trial.state == "screened" else rows[-1]["val_loss"])
 
 
@@ -145,7 +146,7 @@ def test_two_sweeps_on_one_folder_share_the_work(tmp_path):
 def test_the_lines_tell_a_stranger_what_happened(tmp_path, fedhalt):
     code, out, _ = fedhalt("sweep", toml(tmp_path))
     assert code == 0 and "trial 1/2  lr=0.05  running" in out
-    assert "trial 2/2  lr=2  screened  after" in out and "(wandering" in out
+    assert "trial 2/2  lr=2  screened  after" in out and "(wandering; exponent " in out
     assert "saved so far" in out and "best val_loss" in out and "MB" in out
 
 
