@@ -269,3 +269,23 @@ def test_the_page_counts_stops_by_the_clock(visit, clock, tmp_path):
     cells = page.locator(f"#table tbody tr > :nth-child({place + 1})").all_text_contents()
     assert cells == ["0.42, diffusing: the clock, not the model", "0.00, saturated"]
     assert f"round 52 of 100 (saturated; {CLOCK})" in page.locator("#scatter .dot title").first.text_content()
+
+
+def test_a_record_that_is_being_written_is_followed(tmp_path):
+    pytest.importorskip("torch")
+    from fedhalt.trial import Following
+
+    path = tmp_path / "trajectory.jsonl"
+    following = Following(path)
+    assert following.look() == {} and following.motion == (None, "")
+    written = Trajectory.create(path)
+    for r in range(1, 9):
+        written.append({"distance": r**0.6})
+        assert following.look()["round"] == r
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"round": 9, "dist')
+    assert following.look()["round"] == 8 and following.motion == motion.of(written.rows)
+    path.write_bytes(
+        whole[: whole.rindex(b'{"round":7')] if b'{"round":7' in whole else whole[: whole.rindex(b'{"round": 7')]
+    )
+    assert following.look()["round"] == 6 and following.motion == motion.of(written.rows[:6])

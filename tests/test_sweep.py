@@ -13,6 +13,7 @@ pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
 from fedhalt import Trajectory, TwoStages, plan, replay
+from fedhalt.rules import motion
 from fedhalt.run import run
 from fedhalt.spec import RunSpec
 from fedhalt.sweep import best, sweep
@@ -169,7 +170,11 @@ def test_a_live_table_shows_running_trials_and_the_best(tmp_path):
             frames.append(text.get())
 
         sweep(read, seen)
-    assert any("running" in frame and "3/8" in frame for frame in frames)
+    (third,) = {line for frame in frames for line in frame.splitlines() if "1  lr=0.05" in line and " 3/8 " in line}
+    (first, _) = sorted(sweep(read), key=lambda trial: trial.number)
+    rows = Trajectory.load(tmp_path / "runs" / first.spec.id / "trajectory.jsonl").rows
+    assert "running" in third and motion.told(*motion.of(rows[:3])) in third
+    assert motion.told(first.outcome["exponent"], first.outcome["motion"]) in frames[-1]
     assert "screened (wandering)" in frames[-1] and "best" in frames[-1] and "2 of 2 trials ended" in frames[-1]
 
 
