@@ -285,7 +285,5 @@ def test_a_record_that_is_being_written_is_followed(tmp_path):
     whole = path.read_bytes()
     path.write_bytes(whole + b'{"round": 9, "dist')
     assert following.look()["round"] == 8 and following.motion == motion.of(written.rows)
-    path.write_bytes(
-        whole[: whole.rindex(b'{"round":7')] if b'{"round":7' in whole else whole[: whole.rindex(b'{"round": 7')]
-    )
+    path.write_bytes(b"".join(whole.splitlines(keepends=True)[:7]))  # cut back to its header and six rounds
     assert following.look()["round"] == 6 and following.motion == motion.of(written.rows[:6])
