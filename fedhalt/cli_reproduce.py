@@ -17,7 +17,8 @@ from . import files, reproduce
 from .check import FedhaltError, known, parsed, whole
 from .cli_run import after_this_round
 from .plan import EXECUTORS
-from .trial import ENDED, Trial, last_row
+from .rules.motion import why
+from .trial import ENDED, Following, Trial
 
 
 def reproduce_command(
@@ -99,6 +100,7 @@ class _Shown:
             Live(Text(""), console=console, transient=True, refresh_per_second=2) if console.is_terminal else None
         )
         self.said: set[int] = set()
+        self.followed: dict[str, Following] = {}
 
     def __enter__(self) -> _Shown:
         if self.live:
@@ -113,14 +115,17 @@ class _Shown:
         for trial in trials:
             if trial.state in ENDED and trial.number not in self.said:
                 self.said.add(trial.number)
-                why = trial.outcome.get("reason") or trial.outcome.get("error")
-                text = f"run {len(self.said)}/{total}  {trial.label}  {trial.outcome.get('rounds', 0)} rounds ({why})"
+                found = trial.outcome
+                cause = (
+                    why(found["reason"], found["exponent"], found["motion"]) if "reason" in found else found["error"]
+                )
+                text = f"run {len(self.said)}/{total}  {trial.label}  {found.get('rounds', 0)} rounds ({cause})"
                 self.console.print(f"{text}  left {self.left(trials)}", markup=False, soft_wrap=True)
         if self.live:
             going = [trial for trial in trials if trial.state == "running"]
-            rows = [
-                f"{t.label} round {last_row(self.out / t.label / 'trajectory.jsonl').get('round', 0)}" for t in going
-            ]
+            for t in going:
+                self.followed.setdefault(t.label, Following(self.out / t.label / "trajectory.jsonl"))
+            rows = [f"{t.label} round {self.followed[t.label].look().get('round', 0)}" for t in going]
             self.live.update(Text("\n".join([*rows, f"{len(self.said)} of {total} runs, left {self.left(trials)}"])))
 
 

@@ -35,9 +35,9 @@ class Lines:
         r = progress.row["round"]
         fresh = self.fresh(progress)
         if r <= 3 or r % 10 == 0 or fresh:
-            self.console.print(self.line(progress), markup=False)
+            self.console.print(self.line(progress), markup=False, soft_wrap=True)
         for line in fresh:
-            self.console.print(f"  {line}", markup=False)
+            self.console.print(f"  {line}", markup=False, soft_wrap=True)
 
     def fresh(self, progress: Progress) -> list[str]:
         """A line for every rule that fired in this round."""

@@ -22,12 +22,12 @@ class EarlyStopper:
     """Says after every round whether to stop, from the server's own parameters.
 
     >>> import numpy as np
-    >>> stopper = EarlyStopper(start=np.zeros(4), threshold=0.3, patience=2)
+    >>> stopper = EarlyStopper(start=np.zeros(1), threshold=0.3, patience=2)
     >>> for r in range(1, 10):
-    ...     if stopper.update(np.full(4, float(r))).stop:
+    ...     if stopper.update(np.full(1, float(r))).stop:
     ...         break
     >>> stopper.status
-    Status(round=6, value=12.0, growth=0.2, streak=2, stop=True, reason='saturated')
+    Status(round=6, value=6.0, growth=0.2, streak=2, stop=True, reason='saturated', exponent=1.0, motion='still moving')
 
     `start` is copied. The paper's rule takes `threshold`, `patience`, `start_from_round` and
     `check_finite`; any other rule is given as `rule=`. `include` and `exclude` are patterns on the

@@ -14,7 +14,7 @@ from rich.text import Text
 from .plan import Plan
 from .rules.motion import told, why
 from .sweep import best
-from .trial import ENDED, Trial, last_row
+from .trial import ENDED, Following, Trial
 
 ORDER = ("running", "lost", "elsewhere", "interrupted", "converged", "complete", "screened", "failed", "waiting")
 
@@ -61,6 +61,7 @@ class Screen(Lines):
         self.live = Live(Text("preparing …"), console=self.console, refresh_per_second=4, transient=True)
         self.live.start()
         self.last = 0.0
+        self.followed: dict[int, Following] = {}
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -70,11 +71,17 @@ class Screen(Lines):
         if time.monotonic() - self.last >= 0.2:
             self.last = time.monotonic()
             room = max(4, self.console.size.height - 6)
-            self.live.update(table(trials, total, self.plan, room))
+            self.live.update(table(trials, total, self.plan, room, self.followed))
 
 
-def table(trials: list[Trial], total: int, plan: Plan, room: int = 10**9) -> Table:
-    """Trials with state, round, growth, exponent, objective, and under it what was saved so far."""
+def table(
+    trials: list[Trial], total: int, plan: Plan, room: int = 10**9, followed: dict[int, Following] | None = None
+) -> Table:
+    """Trials with state, round, growth, exponent, objective, and under it what was saved so far.
+
+    `followed` remembers how far the records of running trials were read when the table is made again and again.
+    """
+    followed = {} if followed is None else followed
     ended = sum(trial.state in ENDED for trial in trials)
     made = Table(box=None, pad_edge=False, header_style="bold", caption_justify="left")
     made.caption = f"{ended} of {total} trials ended; {saved(trials, plan)}"
@@ -91,7 +98,7 @@ def table(trials: list[Trial], total: int, plan: Plan, room: int = 10**9) -> Tab
 
     shown = sorted(trials, key=place)[:room]
     for trial in shown:
-        made.add_row(*_cells(trial, plan, trial is leader))
+        made.add_row(*_cells(trial, plan, trial is leader, followed))
     if len(shown) < len(trials):
         made.add_row("", f"… and {len(trials) - len(shown)} more")
     return made
@@ -116,20 +123,22 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
-def _cells(trial: Trial, plan: Plan, leads: bool) -> list[str]:
+def _cells(trial: Trial, plan: Plan, leads: bool, followed: dict[int, Following]) -> list[str]:
     found = trial.outcome
     if trial.state == "running":
-        row = last_row(Path(plan.out) / trial.spec.id / "trajectory.jsonl")
+        path = Path(plan.out) / trial.spec.id / "trajectory.jsonl"
+        record = followed.setdefault(trial.number, Following(path))
+        row = record.look()
         done, growth, value = row.get("round", 0), row.get("growth"), row.get(plan.objective)
-        cost = ["", ""]
+        moved, cost = told(*record.motion), ["", ""]
     else:
         done, growth, value = found.get("rounds", 0), found.get("growth"), found.get("value")
+        moved = told(found.get("exponent"), found.get("motion", ""), found.get("reason", ""))
         spent = found.get("cost", {"seconds": 0, "bytes": 0})
         cost = [f"{spent['seconds']:.1f}", f"{spent['bytes'] / 1e6:.1f}"]
     cause = found.get("reason") or found.get("error", "")
     named = trial.state in ("screened", "converged", "failed", "lost") and cause
     state = f"{trial.state} ({cause})" if named else trial.state
-    moved = told(found.get("exponent"), found.get("motion", ""), found.get("reason", ""))
     return [
         str(trial.number + 1), trial.label, state, f"{done}/{plan.rounds}", _number(growth), moved, _number(value),
         "best" if leads else "", *cost,

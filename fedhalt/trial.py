@@ -12,6 +12,7 @@ from .check import FedhaltError
 from .files import InUse
 from .judge import Candidate
 from .plan import Plan
+from .rules import motion
 from .run import Progress, run
 from .spec import RunSpec
 from .trackers import Tracking
@@ -127,13 +128,32 @@ def scored(rows: list[dict[str, Any]], objective: str) -> float | None:
     return next((row[objective] for row in reversed(rows) if row.get(objective) is not None), None)
 
 
-def last_row(path: Path) -> dict[str, Any]:
-    """The last whole line of a record that somebody may be writing; empty if there is none."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - 65_536))
-            lines = file.read().split(b"\n")[:-1]
-        return files.from_json(lines[-1].decode()) if len(lines) > 1 else {}
-    except (OSError, ValueError):
-        return {}
+class Following:
+    """A record that somebody may be writing: its last whole row and what the model does there; reads what is new."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._begin()
+
+    def _begin(self) -> None:
+        self.place = 0
+        self.row: dict[str, Any] = {}
+        self.state, self.motion = motion.begin(), motion.Motion()
+
+    def look(self) -> dict[str, Any]:
+        """The last whole row; empty if there is none."""
+        try:
+            with open(self.path, "rb") as file:
+                if file.seek(0, 2) < self.place:  # cut back, to be trained again
+                    self._begin()
+                file.seek(self.place)
+                lines = file.read().split(b"\n")[:-1]
+            for line in lines:
+                entry = files.from_json(line.decode())
+                if "round" in entry:  # not the header
+                    self.row = entry
+                    self.state, self.motion = motion.step(self.state, entry["round"], entry)
+            self.place += sum(len(line) + 1 for line in lines)
+        except (OSError, ValueError):
+            self._begin()
+        return self.row

@@ -43,4 +43,4 @@ def test_links_lead_to_files_and_headings(page):
 
 def test_the_readme_says_what_the_stopper_says(capsys):
     exec(blocks(ROOT / "README.md")[0], {})
-    assert re.search(r"round=18, .*streak=10, stop=True, reason='saturated'", capsys.readouterr().out)
+    assert re.search(r"round=18, .*reason='saturated', exponent=0\.05\d+, motion='saturated'", capsys.readouterr().out)

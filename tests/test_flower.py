@@ -296,7 +296,9 @@ def test_the_log_tells_a_stranger_what_happened(caplog):
     stopping = EarlyStopping(FedAvg(), threshold=0.05, patience=3)
     start(stopping)
     assert "Early stopping: GrowthRate(threshold=0.05, patience=3" in caplog.text
-    assert f"fedhalt: stopped after round {stopping.status.round} (saturated)" in caplog.text
+    why = "saturated; exponent 0.27, diffusing: the clock, not the model"
+    assert f"growth 0.0184: stop ({why})" in caplog.text and "exponent 0.32, diffusing, streak 2" in caplog.text
+    assert f"fedhalt: stopped after round {stopping.status.round} ({why}); nothing more" in caplog.text
 
 
 def test_an_aggregate_of_other_shape_is_named():

@@ -78,7 +78,7 @@ def test_it_stops_early_where_our_engine_stops(deployment, whole):
     stop = stop_round(GrowthRate(**RULE), expected)
     assert 3 <= stop < 12 and len(record) == stop
     np.testing.assert_allclose(record.column("distance"), expected[:stop], rtol=1e-4)
-    assert f"stopped after round {stop} (saturated)" in deployment.server_log(run)
+    assert f"stopped after round {stop} (saturated; exponent" in deployment.server_log(run)
 
 
 def test_the_superlink_is_killed_and_the_run_goes_on(deployment, whole, tmp_path):

@@ -255,7 +255,7 @@ def test_three_hundred_runs_follow_the_slider(show):
 
 def test_a_very_long_run_is_no_problem(show):
     page = show({"long": record(rounds=60_000)})
-    assert "recorded rounds" in page.locator("#lead").text_content() and page.locator(".charts figure").count() == 5
+    assert "recorded rounds" in page.locator("#lead").text_content() and page.locator(".charts figure").count() == 6
 
 
 def test_a_report_of_files_opens_from_disk(visit, tmp_path):

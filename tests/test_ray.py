@@ -91,6 +91,7 @@ def test_the_stopper_judges_each_trial_by_itself_and_takes_restored_ones_back():
     rule = TwoStages(Wandering(0.5, 3), GrowthRate(0.01, 3))
     assert stops["bad"].index(True) + 1 == stop_round(rule, [{k: row[k] for k in rule.reads} for row in bad])
     assert not any(stops["good"]) and not stopper.stop_all() and stopper.ended.keys() == {"bad"}
+    assert (stopper.ended["bad"].exponent, stopper.ended["bad"].motion) == (0.0, "going nowhere")
     assert [stopper("good", row) for row in good[10:]] == [False] * 10  # restored from iteration 10
     with pytest.raises(FedhaltError, match=r"'update_norm', which the trial does not report; reported: distance"):
         stopper("other", {"distance": 1.0, "training_iteration": 1, "pid": 7})

@@ -13,6 +13,7 @@ pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
 from fedhalt import Trajectory, TwoStages, plan, replay
+from fedhalt.rules import motion
 from fedhalt.run import run
 from fedhalt.spec import RunSpec
 from fedhalt.sweep import best, sweep
@@ -64,6 +65,7 @@ def test_bad_trials_are_screened_good_ones_end_and_the_best_is_named(tmp_path):
         stages = TwoStages(read.screen.rule, read.converge.rule)  # the adapters' rule says the same
         stop = next(status for status in replay(stages, rows) if status.stop)
         assert stop.round == len(rows) and (stop.reason in TwoStages.HOPELESS) == (trial.state == "screened")
+        assert (trial.outcome["exponent"], trial.outcome["motion"]) == (stop.exponent, stop.motion)
         assert trial.value == (None if trial.state == "screened" else rows[-1]["val_loss"])
 
 
@@ -145,7 +147,7 @@ def test_two_sweeps_on_one_folder_share_the_work(tmp_path):
 def test_the_lines_tell_a_stranger_what_happened(tmp_path, fedhalt):
     code, out, _ = fedhalt("sweep", toml(tmp_path))
     assert code == 0 and "trial 1/2  lr=0.05  running" in out
-    assert "trial 2/2  lr=2  screened  after" in out and "(wandering" in out
+    assert "trial 2/2  lr=2  screened  after" in out and "(wandering; exponent " in out
     assert "saved so far" in out and "best val_loss" in out and "MB" in out
 
 
@@ -168,7 +170,11 @@ def test_a_live_table_shows_running_trials_and_the_best(tmp_path):
             frames.append(text.get())
 
         sweep(read, seen)
-    assert any("running" in frame and "3/8" in frame for frame in frames)
+    (third,) = {line for frame in frames for line in frame.splitlines() if "1  lr=0.05" in line and " 3/8 " in line}
+    (first, _) = sorted(sweep(read), key=lambda trial: trial.number)
+    rows = Trajectory.load(tmp_path / "runs" / first.spec.id / "trajectory.jsonl").rows
+    assert "running" in third and motion.told(*motion.of(rows[:3])) in third
+    assert motion.told(first.outcome["exponent"], first.outcome["motion"]) in frames[-1]
     assert "screened (wandering)" in frames[-1] and "best" in frames[-1] and "2 of 2 trials ended" in frames[-1]
 
 

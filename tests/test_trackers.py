@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from fedhalt import Trajectory, trackers
+from fedhalt import GrowthRate, Trajectory, replay, trackers
 from fedhalt.check import FedhaltError, MissingExtra
 from fedhalt.judge import candidate, metrics
 
@@ -83,6 +83,8 @@ def test_each_tracker_holds_every_round_once_under_the_same_names(tmp_path):
     for name, read in READ.items():
         points, config = read(path.parent)
         assert points.pop("stop_round/growth") == [(stop, stop)], name
+        exponents = [(s.round, s.exponent) for s in replay(GrowthRate(), rows) if s.exponent is not None]
+        assert dict(points.pop("exponent")) == pytest.approx(dict(exponents), rel=1e-6) and len(exponents) == 5, name
         assert points.keys() == recorded.keys(), name
         for column, expected in recorded.items():
             assert [step for step, _ in points[column]] == [step for step, _ in expected], (name, column)

@@ -238,7 +238,8 @@ def test_the_terminal_shows_the_same(tmp_path):
         try:
             shown = table()
             stop = stop_round(GrowthRate(0.05, 3), Trajectory.load(path))
-            assert re.search(rf"\[red\]first +60 .* {stop} +saturated +98\.4%", shown), shown
+            why = "saturated; exponent 0.50, diffusing: the clock, not the model"
+            assert re.search(rf"\[red\]first +60 .* 0\.50, diffusing +{stop} +{why} +98\.4%", shown), shown
             assert re.search(r"second +3 ", shown) and re.search(r"bad +- ", shown)
             assert "growth threshold=0.05 patience=3: 1 of 3 runs stopped" in shown
             record(tmp_path / "runs" / "second", 1, 4)

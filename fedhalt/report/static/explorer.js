@@ -86,7 +86,7 @@ function showTiles(all, outcomes) {
         ? one.problem || whyText(one) || `record of ${text.number(all.of)} rounds`
         : all.median === null
           ? ""
-          : `median round ${text.number(all.median)}; by the clock ${all.clock}`,
+          : `median round ${text.number(all.median)}; ${all.clock} by the clock`,
     ],
     [
       "Never stopped",

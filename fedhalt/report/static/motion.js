@@ -61,7 +61,7 @@ const exponentChart = (run, width, marks) =>
   lineChart({
     xs: run.rounds,
     width,
-    title: "Local exponent d ln δ / d ln r: 0 saturated, ½ a random walk, 1 a straight drift",
+    title: "Local exponent: 0 saturated, ½ random walk, 1 straight drift",
     floor: 0,
     marks,
     series: [{ label: "exponent", ys: run.moved.map((one) => one.exponent), colour: "k3", bold: true }],
