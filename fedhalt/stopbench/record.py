@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..trajectory import Trajectory
-from ..trial import last_row
+from ..trial import Following
 from .runs import of_trajectory, pack
 
 
@@ -31,5 +32,5 @@ def packed(needs: Sequence[Any], out: Path, folder: Path, said: Callable[[str], 
 
 
 def _ended(folder: Path, rounds: int) -> bool:
-    row = last_row(folder / "trajectory.jsonl")
-    return row.get("round", 0) >= rounds or isinstance(row.get("distance"), str)  # "NaN", "Infinity": diverged
+    row = Following(folder / "trajectory.jsonl").look()
+    return bool(row) and (row["round"] >= rounds or not math.isfinite(row["distance"]))
