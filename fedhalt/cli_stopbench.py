@@ -39,13 +39,17 @@ def stopbench_command(
     fedhalt stopbench --rule growth exponent
     fedhalt stopbench --runs my-runs --tune blood
     """
-    names = [known("rule", name, ENTRIES) for name in rule] if rule else list(ENTRIES)
+    asked = [known("rule", name, ENTRIES) for name in rule or []]
     console = Console(highlight=False, width=None if Console().is_terminal else 200)
     if record and folder is not None:
         raise FedhaltError(f"--record trains the runs of StopBench itself: leave out --runs {folder}")
     if record:
         _record(out, parallel, data_root, console)
     found = runs.load(folder or packed_folder())
+    names = asked or [name for name in ENTRIES if bench.readable(name, found)]
+    if not asked and len(names) < len(ENTRIES):
+        left = ", ".join(name for name in ENTRIES if name not in names)
+        Console(stderr=True).print(f"left out, because not every run recorded what they read: {left}", markup=False)
     measured = bench.measured(found, names, tune)
     rows = bench.scores(measured)
     if results is not None:

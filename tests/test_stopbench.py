@@ -237,6 +237,8 @@ def test_what_is_missing_is_said(tmp_path):
         load(tmp_path)
     with pytest.raises(FedhaltError, match="'test_balanced_accuracy' is not recorded"):
         of_trajectory("mine", Trajectory([{"distance": 1.0}]))
+    with pytest.raises(FedhaltError, match="some rounds are not recorded"):
+        of_trajectory("mine", Trajectory([{"round": 2, "distance": 1.0, "test_balanced_accuracy": 0.5}]))
     (tmp_path / "x.npz").write_bytes(b"no zip")
     with pytest.raises(FedhaltError, match="is not a file of packed runs"):
         unpack(tmp_path / "x.npz")
@@ -268,6 +270,19 @@ def test_the_command_prints_one_table_and_writes_the_rest(fedhalt, small, tmp_pa
     assert sorted(path.name for path in (tmp_path / "to").iterdir()) == [
         "curves.csv", "curves.png", "scores.csv", "screening.png", "table.md",
     ]  # fmt: skip
+
+
+def test_rules_that_the_runs_cannot_answer_are_left_out_and_an_asked_one_is_refused(fedhalt, tmp_path):
+    rows = [{"distance": float(r), "test_balanced_accuracy": 0.5} for r in range(1, 20)]
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        made = Trajectory.create(tmp_path / name / "trajectory.jsonl", spec={"data": "mine"})
+        for row in rows:
+            made.append(row)
+    code, out, errors = fedhalt("stopbench", "--runs", tmp_path, "--tune", "mine")
+    assert code == 0 and "val-loss" in errors and "forward" in errors and "travelled" in out
+    code, _, errors = fedhalt("stopbench", "--runs", tmp_path, "--tune", "mine", "--rule", "val-loss")
+    assert code == 2 and "the rule val-loss reads val_loss, which not every run has recorded" in errors
 
 
 def test_the_scores_as_json(fedhalt, small):

@@ -47,12 +47,26 @@ class Bench:
         return self.found[rule].over(self.parts[part]).patience(self.chosen(rule))
 
 
+def reads(rule: str) -> tuple[str, ...]:
+    """The columns that a rule needs."""
+    entry = ENTRIES[rule]
+    return entry.make(entry.thresholds[0], entry.patiences[0]).reads
+
+
+def readable(rule: str, runs: Sequence[Run]) -> bool:
+    """Whether all of these runs recorded what the rule needs."""
+    return all(column in run.rows[0] for run in runs for column in reads(rule))
+
+
 def measured(runs: Sequence[Run], rules: Sequence[str], tune: str) -> Bench:
     """Replays the rules, and the two that all are held against, on all runs; one process per core."""
     tasks = sorted({run.task for run in runs})
     if tune not in tasks:
         raise FedhaltError(f"no recorded run to tune on: the task {tune!r} is not among {', '.join(tasks)}")
     names = list(dict.fromkeys([BUDGET, PAPER, *rules]))
+    for name in names:
+        if not readable(name, runs):
+            raise FedhaltError(f"the rule {name} reads {' and '.join(reads(name))}, which not every run has recorded")
     with ProcessPoolExecutor(os.cpu_count(), initializer=_keep, initargs=(list(runs),)) as pool:
         return Bench(runs, tune, dict(zip(names, pool.map(_judged, names), strict=True)))
 
@@ -118,7 +132,7 @@ def on_controls(bench: Bench, level: float = 0.3) -> dict[str, dict[str, int]]:
         at, p = bench.curve(rule, TUNED), bench.chosen(rule)
         t = int(np.argmin(np.abs(at.cost.mean(axis=1) - level)))
         one = entry._replace(thresholds=[entry.thresholds[t]], patiences=[entry.patiences[p]])
-        found[rule] = {name: int(stops(one, [run])[0, 0, 0]) for name, run in made.items() if _can(one, run)}
+        found[rule] = {name: int(stops(one, [run])[0, 0, 0]) for name, run in made.items() if readable(rule, [run])}
     return found
 
 
@@ -137,10 +151,6 @@ def _keep(runs: list[Run]) -> None:
 
 def _judged(name: str) -> Judged:
     return judged(ENTRIES[name], _runs)
-
-
-def _can(entry: Any, run: Run) -> bool:
-    return all(column in run.rows[0] for column in entry.make(entry.thresholds[0], entry.patiences[0]).reads)
 
 
 def _never(at: Judged, levels: Sequence[float]) -> list[float]:

@@ -46,6 +46,8 @@ def of_trajectory(name: str, record: Trajectory) -> Run:
     for needed in ("distance", HIDDEN):
         if needed not in record.columns:
             raise FedhaltError(f"{name}: {needed!r} is not recorded, without it no rule can be scored")
+    if [row["round"] for row in record.rows] != list(range(1, len(record) + 1)):
+        raise FedhaltError(f"{name}: some rounds are not recorded; StopBench needs every one from 1 on")
     accuracy = record.column(HIDDEN)
     if np.isnan(accuracy).any():
         raise FedhaltError(f"{name}: some rounds have no {HIDDEN}: record with evaluate_every 1")

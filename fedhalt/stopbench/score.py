@@ -32,10 +32,12 @@ def stops(entry: Entry, runs: Sequence[Run]) -> NDArray[np.int64]:
     """The stop round of every threshold, patience and run; 0 where the rule never fires."""
     found = np.zeros((len(entry.thresholds), len(entry.patiences), len(runs)), dtype=np.int64)
     rules = [entry.make(threshold, max(entry.patiences)) for threshold in entry.thresholds]
+    at_once = hasattr(rules[0], "below")
     for n, run in enumerate(runs):
-        found[..., n] = _below(rules, entry.patiences, run) if hasattr(rules[0], "below") else [
-            _replayed(rule, entry.patiences, run) for rule in rules
-        ]  # fmt: skip
+        if at_once:
+            found[..., n] = _below(rules, entry.patiences, run)
+        else:
+            found[..., n] = [_replayed(rule, entry.patiences, run) for rule in rules]
     return found
 
 
