@@ -24,6 +24,9 @@ def stopbench_command(
         typer.Option("--runs", help="Recorded runs, packed or as run folders. Default: the checkout's."),
     ] = None,
     tune: Annotated[str, typer.Option(help="The task that settings are chosen on; the others decide.")] = "blood",
+    by: Annotated[
+        str | None, typer.Option(help="Also apart by a field of the runs: data, model, method, skew, lr, seed.")
+    ] = None,
     results: Annotated[
         Path | None, typer.Option(help="Write table, scores, curves and pictures here; docs/results/stopbench is ours.")
     ] = None,
@@ -56,10 +59,15 @@ def stopbench_command(
         for path in draw.written(rows, bench.curves(measured), results):
             Console(stderr=True).print(f"written: {path}", markup=False, soft_wrap=True)
     controls = bench.on_controls(measured)
+    apart = bench.by(measured, by) if by else {}
     if as_json:
-        typer.echo(files.to_json({"levels": list(LEVELS), "scores": rows, "controls": controls}))
+        typer.echo(files.to_json({"levels": list(LEVELS), "scores": rows, "controls": controls, "by": apart}))
         return
     _show(rows, controls, console)
+    if apart:
+        _print(
+            f"share of the rounds used and regret in points by {by}, at that setting", *draw.by_table(apart), console
+        )
 
 
 def _show(rows: list[dict[str, Any]], controls: dict[str, dict[str, int]], console: Console) -> None:

@@ -264,7 +264,7 @@ def small(tmp_path):
 def test_the_command_prints_one_table_and_writes_the_rest(fedhalt, small, tmp_path):
     code, out, _ = fedhalt("stopbench", "--runs", small, "--rule", "growth", "val-loss", "--results", tmp_path / "to")
     assert code == 0
-    for word in ("decided on: 4 runs", "tuned on: 4 runs", "budget", "val-loss", "straight drift", "every cost"):
+    for word in ("decided on: 4 runs, ", "tuned on: 4 runs, ", "budget", "val-loss", "straight drift", "every cost"):
         assert word in out
     assert "wandering" not in out
     assert sorted(path.name for path in (tmp_path / "to").iterdir()) == [
@@ -292,9 +292,23 @@ def test_the_scores_as_json(fedhalt, small):
     assert {row["rule"] for row in found["scores"]} == {"budget", "growth"}
 
 
+def test_a_rule_apart_by_a_field_of_the_runs():
+    """A budget of 30 of 100 rounds on a run that is done by then, and on one that rises to its end."""
+    soon, late = np.minimum(np.arange(1, 101) / 10, 1), np.arange(1, 101) / 100
+    found = bench.measured([run(soon, lr=0.1), run(late, lr=0.001)], ["growth"], "blood")
+    t, _ = found.setting("budget", 0.3)
+    apart = bench.by(found, "lr")["budget"]
+    assert list(apart) == ["0.001", "0.1"]
+    assert apart["0.1"] == (ENTRIES["budget"].thresholds[t] // 1 / 100, 0)
+    assert apart["0.001"][1] == pytest.approx(97.5 - 100 * apart["0.001"][0])
+    with pytest.raises(FedhaltError, match="no run has the field 'color'; there are data, lr"):
+        bench.by(found, "color")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["--by", "colour"], "no run has the field 'colour'"),
         (["--rule", "nonsense"], "nonsense"),
         (["--tune", "path"], "not among blood, derma"),
         (["--record"], "leave out --runs"),

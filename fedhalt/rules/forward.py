@@ -24,6 +24,8 @@ class ForwardGrowth(Saturation):
     back, stops sooner, one that speeds up later. Needs theta_0 and the model of the last round.
     """
 
+    threshold: float = 0.005
+    patience: int = 5
     reads: ClassVar[tuple[str, ...]] = ("distance", "update_norm", "alignment")
     signed: ClassVar[tuple[str, ...]] = ("alignment",)
 

@@ -33,6 +33,9 @@ class Wandering:
         object.__setattr__(self, "threshold", positive("threshold", self.threshold))
         object.__setattr__(self, "patience", whole("patience", self.patience))
 
+    def below(self, share: float) -> bool:
+        return share < self.threshold
+
     def begin(self) -> State:
         return {"round": 0, "squares": 0.0, "streak": 0}
 
@@ -45,7 +48,7 @@ class Wandering:
         diverged = not (math.isfinite(distance) and math.isfinite(squares))
         walked = math.sqrt(squares) if squares >= 0 else squares
         share = 0.0 if distance == 0 else distance / walked if walked else math.inf
-        streak = state["streak"] + 1 if share < self.threshold else 0
+        streak = state["streak"] + 1 if self.below(share) else 0
         stop = diverged or streak >= self.patience
         reason = "" if not stop else "diverged" if diverged else "wandering" if squares else "frozen"
         return {"round": r, "squares": squares, "streak": streak}, Status(r, distance, share, streak, stop, reason)

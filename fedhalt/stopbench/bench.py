@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..check import FedhaltError
+from ..check import FedhaltError, parsed
 from . import screening
 from .controls import controls
 from .entries import ENTRIES
@@ -41,6 +41,11 @@ class Bench:
         """The patience, by its place, with the smallest area on the runs to tune on."""
         tuned = self.parts[TUNED]
         return best_patience(self.found[rule].over(tuned), unstopped(self.runs)[tuned])
+
+    def setting(self, rule: str, level: float) -> tuple[int, int]:
+        """Threshold and patience, by their places: of the chosen patience the setting that costs nearest to this."""
+        at = self.curve(rule, TUNED)
+        return int(np.argmin(np.abs(at.cost.mean(axis=1) - level))), self.chosen(rule)
 
     def curve(self, rule: str, part: str) -> Judged:
         """Thresholds by runs, at the chosen patience."""
@@ -87,6 +92,8 @@ def scores(bench: Bench) -> list[dict[str, Any]]:
                 "rule": rule,
                 "part": part,
                 "runs": int(which.sum()),
+                "good": int((place[which] >= screening.GOOD).sum()),
+                "hopeless": int((place[which] < screening.HOPELESS).sum()),
                 "patience": entry.patiences[bench.chosen(rule)],
                 "regret": interval(at[rule]),
                 "against_paper": interval(at[rule] - at[PAPER]),
@@ -128,11 +135,26 @@ def on_controls(bench: Bench, level: float = 0.3) -> dict[str, dict[str, int]]:
     made = controls()
     found = {}
     for rule in bench.found:
-        entry = ENTRIES[rule]
-        at, p = bench.curve(rule, TUNED), bench.chosen(rule)
-        t = int(np.argmin(np.abs(at.cost.mean(axis=1) - level)))
+        entry, (t, p) = ENTRIES[rule], bench.setting(rule, level)
         one = entry._replace(thresholds=[entry.thresholds[t]], patiences=[entry.patiences[p]])
         found[rule] = {name: int(stops(one, [run])[0, 0, 0]) for name, run in made.items() if readable(rule, [run])}
+    return found
+
+
+def by(bench: Bench, key: str, level: float = 0.3) -> dict[str, dict[str, tuple[float, float]]]:
+    """Mean cost and regret of every rule, at that same setting, on the runs with each value of a field of their
+    specification: where a rule is good and where it fails."""
+    values = [str(run.spec.get(key, "")) for run in bench.runs]
+    if set(values) == {""}:
+        there = ", ".join(sorted({name for run in bench.runs for name in run.spec}))
+        raise FedhaltError(f"no run has the field {key!r}; there are {there}")
+    found: dict[str, dict[str, tuple[float, float]]] = {}
+    for rule, at in bench.found.items():
+        t, p = bench.setting(rule, level)
+        for value in sorted(set(values), key=_order):
+            which = np.array([other == value for other in values])
+            mean = float(at.cost[t, p, which].mean()), float(at.regret[t, p, which].mean())
+            found.setdefault(rule, {})[value] = mean
     return found
 
 
@@ -151,6 +173,12 @@ def _keep(runs: list[Run]) -> None:
 
 def _judged(name: str) -> Judged:
     return judged(ENTRIES[name], _runs)
+
+
+def _order(value: str) -> tuple[float, str]:
+    """Numbers by size, before words."""
+    number = parsed(value)
+    return (float("inf") if number is None else float(number), value)
 
 
 def _never(at: Judged, levels: Sequence[float]) -> list[float]:

@@ -77,6 +77,14 @@ def control_table(controls: Mapping[str, Mapping[str, int]]) -> tuple[list[str],
     return ["rule", *names], words
 
 
+def by_table(found: Mapping[str, Mapping[str, tuple[float, float]]]) -> tuple[list[str], list[list[str]]]:
+    """Header and cells: share of the rounds used and regret, a column per value of a field."""
+    values = list(dict.fromkeys(value for row in found.values() for value in row))
+    return ["rule", *values], [
+        [rule, *(f"{row[value][0]:.0%} {row[value][1]:.1f}" for value in values)] for rule, row in found.items()
+    ]
+
+
 def _curves(curves: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], folder: Path) -> Path:
     """Regret against cost, a column per part; below, how much more than a fixed budget of the same cost gives up."""
     plt = pyplot("agg")
@@ -134,7 +142,8 @@ def _screening(rows: Sequence[dict[str, Any]], folder: Path) -> Path:
 
 
 def heading(rows: Sequence[dict[str, Any]], part: str) -> str:
-    return f"{part}: {next(row['runs'] for row in rows if row['part'] == part)} runs"
+    row = next(row for row in rows if row["part"] == part)
+    return f"{part}: {row['runs']} runs, {row['good']} good, {row['hopeless']} hopeless"
 
 
 def _looks(rows: Sequence[dict[str, Any]]) -> dict[str, tuple[str, str, str]]:

@@ -51,7 +51,7 @@ RANGES = {
 ENTRIES: dict[str, Entry] = {
     entry.name: entry
     for entry in (
-        Entry("budget", _budget, log(3, 990, 30), (1,)),
+        Entry("budget", _budget, log(3, 990, 24), (1,)),
         *(Entry(name, partial(_named, name), thresholds) for name, thresholds in RANGES.items()),
         Entry("path", PathGrowth, log(5e-4, 0.5)),
         Entry("net-gross", NetOverGross, log(0.01, 1)),

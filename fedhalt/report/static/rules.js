@@ -170,7 +170,7 @@ const RULES = {
   },
   forward: {
     ...saturation(["distance", "update_norm", "alignment"], forwardGrowth, undefined, wayForward, 1),
-    settings: usual,
+    settings: { threshold: 0.005, patience: 5 },
     held: "growth of the way forward fᵣ / Fᵣ",
     log: true,
   },
