@@ -189,6 +189,14 @@ def test_the_trajectory_is_that_of_the_run_and_replays_to_the_same_stop(tmp_path
     assert fedhalt.stop_round(GrowthRate(0.05, 3), record) == stopping.status.round == len(record)
 
 
+def test_the_recommended_rule_is_one_line_too(tmp_path):
+    stopping = EarlyStopping(FedAvg(), rule=fedhalt.ForwardGrowth(0.05, 3), trajectory=tmp_path / "t.jsonl")
+    start(stopping)
+    record = Trajectory.load(tmp_path / "t.jsonl")
+    assert {"distance", "update_norm", "alignment"} <= set(record.columns)
+    assert fedhalt.stop_round(fedhalt.ForwardGrowth(0.05, 3), record) == stopping.status.round == len(record) < ROUNDS
+
+
 def test_a_rule_may_read_the_evaluation_of_its_round():
     stopping = EarlyStopping(FedAvg(), rule=rules.Plateau("server_loss", 0.05, 2, higher_is_better=False))
     start(stopping)
