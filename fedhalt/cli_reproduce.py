@@ -64,7 +64,7 @@ def reproduce_command(
     reproduce.collect(found.missing(needs), found, out)
     missing = found.missing(needs)
     if missing and not recorded:
-        train(missing, found, settings, console)
+        train(missing, found, settings, console, "the same command goes on, --recorded draws what is there")
     for name, module in modules.items():
         folder.mkdir(parents=True, exist_ok=True)
         for path in module.draw(found, chosen, folder):
@@ -76,7 +76,7 @@ def reproduce_command(
         )
 
 
-def train(missing: list[Any], found: Any | None, settings: dict[str, Any], console: Console) -> None:
+def train(missing: list[Any], found: Any | None, settings: dict[str, Any], console: Console, then: str) -> None:
     """Records what is missing, with progress and time left; Ctrl-C ends it after the round."""
     stopping = after_this_round()
     cost = reproduce.part("setting").cost
@@ -87,7 +87,7 @@ def train(missing: list[Any], found: Any | None, settings: dict[str, Any], conso
     if failed:
         raise FedhaltError(f"the run {failed[0].label} failed: {failed[0].outcome.get('error')}")
     if stopping():
-        console.print("interrupted; the same command goes on, --recorded draws what is there")
+        console.print(f"interrupted; {then}")
         raise typer.Exit(130)
 
 

@@ -47,19 +47,23 @@ def stopbench_command(
     if record and folder is not None:
         raise FedhaltError(f"--record trains the runs of StopBench itself: leave out --runs {folder}")
     if record:
-        _record(out, parallel, data_root, console)
+        _record(out, parallel, data_root)
     found = runs.load(folder or packed_folder())
+    if by is not None:
+        bench.fields(found, by)  # before the work, not after it
+    if results is not None:
+        results.mkdir(parents=True, exist_ok=True)
     names = asked or [name for name in ENTRIES if bench.readable(name, found)]
     if not asked and len(names) < len(ENTRIES):
         left = ", ".join(name for name in ENTRIES if name not in names)
         Console(stderr=True).print(f"left out, because not every run recorded what they read: {left}", markup=False)
     measured = bench.measured(found, names, tune)
     rows = bench.scores(measured)
-    if results is not None:
-        for path in draw.written(rows, bench.curves(measured), results):
-            Console(stderr=True).print(f"written: {path}", markup=False, soft_wrap=True)
     controls = bench.on_controls(measured)
-    apart = bench.by(measured, by) if by else {}
+    if results is not None:
+        for path in draw.written(rows, bench.curves(measured), controls, results):
+            Console(stderr=True).print(f"written: {path}", markup=False, soft_wrap=True)
+    apart = bench.by(measured, by) if by is not None else {}
     if as_json:
         typer.echo(files.to_json({"levels": list(LEVELS), "scores": rows, "controls": controls, "by": apart}))
         return
@@ -74,7 +78,7 @@ def _show(rows: list[dict[str, Any]], controls: dict[str, dict[str, int]], conso
     for part in dict.fromkeys(row["part"] for row in rows):
         title = f"{draw.heading(rows, part)}: regret in points at a mean cost of 10 to 70 % of the rounds"
         _print(title, *draw.table(rows, part), console)
-    title = "runs that were made, at the setting that costs 30 % on the runs to tune on: where the rule stops them"
+    title = "runs that were made: where each rule stops them at its setting nearest to a cost of 30 % on the tuned part"
     _print(title, *draw.control_table(controls), console)
     better = ", ".join(bench.recommended(rows)) or "none"
     text = f"better than the paper's rule at every cost, with the intervals apart: {better}"
@@ -95,7 +99,7 @@ def packed_folder() -> Path:
     return files.checkout("experiments/stopbench") / "experiments" / "stopbench" / "trajectories"
 
 
-def _record(out: Path, parallel: str | None, data_root: str | None, console: Console) -> None:
+def _record(out: Path, parallel: str | None, data_root: str | None) -> None:
     """Trains what is missing, then packs what is there, also after Ctrl-C."""
     from .cli_reproduce import train
     from .reproduce import part
@@ -105,9 +109,9 @@ def _record(out: Path, parallel: str | None, data_root: str | None, console: Con
     needs = list(setting.needs())
     number = whole("parallel", parsed(parallel) or parallel) if parallel is not None else os.cpu_count() or 1
     settings = {"rounds": setting.ROUNDS, "out": str(out), "parallel": number, "data_root": data_root}
-    left = missing(needs, out)
+    left, console = missing(needs, out, packed_folder()), Console(stderr=True, highlight=False)
     try:
         if left:
-            train(left, None, settings, console)
+            train(left, None, settings, console, "the same command goes on")
     finally:
         packed(needs, out, packed_folder(), lambda text: console.print(text, markup=False, soft_wrap=True))

@@ -76,6 +76,16 @@ def test_a_standstill_is_frozen_and_an_explosion_diverged():
     assert next(s for s in replay(ForwardGrowth(), burst) if s.stop)[-4:-2] == (True, "diverged")
 
 
+def test_without_the_check_a_round_that_is_not_finite_resets_and_is_forgotten():
+    rule = ForwardGrowth(0.6, 2, check_finite=False)
+    broken = dict.fromkeys(rule.reads, float("nan"))
+    way = rows(np.array([[1.0, 0], [2, 0], [3, 0], [4, 0]]))
+    assert [s.streak for s in replay(rule, way)] == [0, 1, 2, 3]
+    found = list(replay(rule, [*way[:2], broken, *way[2:]]))
+    assert [s.streak for s in found] == [0, 1, 0, 1, 2]
+    assert [s.growth for s in found[3:]] == [s.growth for s in replay(rule, way)][2:]
+
+
 def test_only_the_product_may_be_negative():
     with pytest.raises(FedhaltError, match=r"round 1: distance and update_norm cannot be negative, got \(1.0, -2.0\)"):
         list(replay(ForwardGrowth(), [{"distance": 1.0, "update_norm": -2.0, "alignment": -1.0}]))

@@ -29,16 +29,28 @@ def two(monkeypatch):
 
 def test_runs_that_are_not_at_their_end_are_missing_and_not_packed(two, tmp_path):
     said = []
+    folder = tmp_path / "set"
     run(two[0].spec, tmp_path, rounds=2, watch=[], stop="never")
-    assert missing(two, tmp_path) == two
+    assert missing(two, tmp_path, folder) == two
     run(two[0].spec, tmp_path, rounds=6, watch=[], stop="never")
-    assert missing(two, tmp_path) == two[1:]
-    (tmp_path / "set").mkdir()
-    (tmp_path / "set" / "old.npz").write_bytes(b"of a run that is no longer in it")
-    packed(two, tmp_path, tmp_path / "set", said.append)
+    assert missing(two, tmp_path, folder) == two[1:]
+    packed(two, tmp_path, folder, said.append)
     assert said[0].startswith("1 of 2 runs packed into 1 files")
     assert [path.name for path in (tmp_path / "set").iterdir()] == ["digits-cnn-0.1.npz"]
-    assert [len(each.rows) for each in load(tmp_path / "set")] == [4], "cut to the rounds of the set"
+    assert [len(each.rows) for each in load(folder)] == [4], "cut to the rounds of the set"
+
+
+def test_what_is_packed_stays_without_its_run_folders_until_it_leaves_the_set(two, tmp_path):
+    folder, said = tmp_path / "set", []
+    for need in two:
+        run(need.spec, tmp_path / "runs", rounds=4, watch=[], stop="never")
+    packed(two, tmp_path / "runs", folder, said.append)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    packed(two, tmp_path / "nowhere", folder, said.append)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before and len(before) == 2
+    assert missing(two, tmp_path / "nowhere", folder) == []
+    packed(two[:1], tmp_path / "nowhere", folder, said.append)
+    assert [path.name for path in folder.iterdir()] == ["digits-cnn-0.1.npz"]
 
 
 def test_one_command_trains_what_is_missing_and_packs_it(two, fedhalt, tmp_path, monkeypatch):
@@ -48,7 +60,7 @@ def test_one_command_trains_what_is_missing_and_packs_it(two, fedhalt, tmp_path,
         "stopbench", "--record", "--out", tmp_path / "runs", "--tune", "digits", "--rule", "growth", "--parallel", 1
     )
     assert code == 0, errors
-    assert "2 of 2 runs packed into 2 files" in out and "tuned on: 2 runs" in out
+    assert "2 of 2 runs packed into 2 files" in errors and "tuned on: 2 runs" in out
     whole = RunSpec(lr=0.1, **FEW)
     run(whole, tmp_path / "whole", rounds=4, watch=[], stop="never")
     recorded = Trajectory.load(tmp_path / "whole" / whole.id / "trajectory.jsonl")

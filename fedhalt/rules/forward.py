@@ -9,6 +9,7 @@ distance jumps with every odd cohort and comes back; F only grows. Chosen on blo
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -31,16 +32,17 @@ class ForwardGrowth(Saturation):
 
     def keep(self, before: Any, now: tuple[float, ...]) -> Any:
         total, distance = before or (0.0, 0.0)
-        return [total + _forward(distance, now), now[0]]
+        added = _forward(distance, now)
+        return [total + added if math.isfinite(added) else total, now[0] if math.isfinite(now[0]) else distance]
 
     def quantity(self, before: Any, now: tuple[float, ...]) -> float | None:
         total, distance = before or (0.0, 0.0)
-        forward = _forward(distance, now)
-        return relative(forward, total + forward)
+        added = _forward(distance, now)
+        return relative(added, total + added)
 
 
 def _forward(distance: float, now: tuple[float, ...]) -> float:
     """f_r; the first step, and one from theta_0 itself, goes straight on."""
     _, update, alignment = now
-    ahead = alignment / distance if distance else update
-    return max(0.0, update + ahead)
+    forward = update + (alignment / distance if distance else update)
+    return 0.0 if forward < 0 else forward  # by rounding only

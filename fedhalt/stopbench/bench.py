@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..check import FedhaltError, parsed
+from ..check import FedhaltError, known, parsed
 from . import screening
 from .controls import controls
 from .entries import ENTRIES
 from .runs import Run
-from .score import LEVELS, Judged, at_costs, best_patience, draws, interval, judged, stops, unstopped
+from .score import Judged, at_costs, best_patience, draws, interval, judged, stops, unstopped
 
 PAPER, BUDGET = "growth", "budget"
 """What every rule is held against: the paper's, and no information at all."""
@@ -28,28 +28,20 @@ class Bench:
     """Every setting of some rules on every run."""
 
     runs: Sequence[Run]
-    tune: str
+    parts: Mapping[str, NDArray[np.bool_]]
+    """Which runs decide, and which were tuned on; without others, only the latter."""
     found: Mapping[str, Judged]
-
-    @property
-    def parts(self) -> dict[str, NDArray[np.bool_]]:
-        """Which runs were tuned on, and which decide; without others, only the former."""
-        tuned = np.array([run.task == self.tune for run in self.runs])
-        return {DECIDED: ~tuned, TUNED: tuned} if (~tuned).any() else {TUNED: tuned}
-
-    def chosen(self, rule: str) -> int:
-        """The patience, by its place, with the smallest area on the runs to tune on."""
-        tuned = self.parts[TUNED]
-        return best_patience(self.found[rule].over(tuned), unstopped(self.runs)[tuned])
+    chosen: Mapping[str, int]
+    """Of each rule the patience, by its place, with the smallest area on the runs to tune on."""
 
     def setting(self, rule: str, level: float) -> tuple[int, int]:
         """Threshold and patience, by their places: of the chosen patience the setting that costs nearest to this."""
         at = self.curve(rule, TUNED)
-        return int(np.argmin(np.abs(at.cost.mean(axis=1) - level))), self.chosen(rule)
+        return int(np.argmin(np.abs(at.cost.mean(axis=1) - level))), self.chosen[rule]
 
     def curve(self, rule: str, part: str) -> Judged:
         """Thresholds by runs, at the chosen patience."""
-        return self.found[rule].over(self.parts[part]).patience(self.chosen(rule))
+        return self.found[rule].over(self.parts[part]).patience(self.chosen[rule])
 
 
 def reads(rule: str) -> tuple[str, ...]:
@@ -60,20 +52,24 @@ def reads(rule: str) -> tuple[str, ...]:
 
 def readable(rule: str, runs: Sequence[Run]) -> bool:
     """Whether all of these runs recorded what the rule needs."""
-    return all(column in run.rows[0] for run in runs for column in reads(rule))
+    return all(run.columns.issuperset(reads(rule)) for run in runs)
 
 
 def measured(runs: Sequence[Run], rules: Sequence[str], tune: str) -> Bench:
     """Replays the rules, and the two that all are held against, on all runs; one process per core."""
-    tasks = sorted({run.task for run in runs})
-    if tune not in tasks:
-        raise FedhaltError(f"no recorded run to tune on: the task {tune!r} is not among {', '.join(tasks)}")
+    tuned = np.array([run.task == tune for run in runs])
+    if not tuned.any():
+        there = ", ".join(sorted({run.task or "runs that do not say which data they are of" for run in runs}))
+        raise FedhaltError(f"no recorded run to tune on: the task {tune!r} is not among {there}; choose by --tune")
     names = list(dict.fromkeys([BUDGET, PAPER, *rules]))
     for name in names:
         if not readable(name, runs):
             raise FedhaltError(f"the rule {name} reads {' and '.join(reads(name))}, which not every run has recorded")
     with ProcessPoolExecutor(os.cpu_count(), initializer=_keep, initargs=(list(runs),)) as pool:
-        return Bench(runs, tune, dict(zip(names, pool.map(_judged, names), strict=True)))
+        found = dict(zip(names, pool.map(_judged, names), strict=True))
+    end = unstopped(runs)[tuned]
+    chosen = {name: best_patience(at.over(tuned), end) for name, at in found.items()}
+    return Bench(runs, {DECIDED: ~tuned, TUNED: tuned} if (~tuned).any() else {TUNED: tuned}, found, chosen)
 
 
 def scores(bench: Bench) -> list[dict[str, Any]]:
@@ -82,51 +78,60 @@ def scores(bench: Bench) -> list[dict[str, Any]]:
     place, end = screening.places(bench.runs), unstopped(bench.runs)
     for part, which in bench.parts.items():
         weights = draws(int(which.sum()))
-        at = {rule: at_costs(bench.curve(rule, part), end[which], weights) for rule in bench.found}
+        curve = {rule: bench.curve(rule, part) for rule in bench.found}
+        at = {rule: at_costs(found.cost, found.regret, end[which], weights) for rule, found in curve.items()}
         for rule, found in bench.found.items():
+            entry, screen = ENTRIES[rule], found.over(which)
             t, p = screening.best_setting(found.over(bench.parts[TUNED]), place[bench.parts[TUNED]])
-            screen = found.over(which)
-            flags = screening.flags(screen.stop[t, p][None], screen.cost[t, p][None], place[which], weights)
-            entry = ENTRIES[rule]
+            stop, cost = screen.stop[t, p], screen.cost[t, p]
+            flags = screening.flags(stop[None], cost[None], place[which], weights)
+            never = at_costs(curve[rule].cost, (curve[rule].stop == 0).astype(float), np.ones(which.sum()), weights)
             rows.append({
                 "rule": rule,
                 "part": part,
                 "runs": int(which.sum()),
                 "good": int((place[which] >= screening.GOOD).sum()),
                 "hopeless": int((place[which] < screening.HOPELESS).sum()),
-                "patience": entry.patiences[bench.chosen(rule)],
+                "patience": entry.patiences[bench.chosen[rule]],
                 "regret": interval(at[rule]),
                 "against_paper": interval(at[rule] - at[PAPER]),
                 "against_budget": interval(at[rule] - at[BUDGET]),
-                "never": _never(bench.curve(rule, part), LEVELS),
+                "never": interval(never),
                 "screen_threshold": entry.thresholds[t],
                 "screen_patience": entry.patiences[p],
                 "false_alarms": interval(flags.false_alarms)[0],
                 "misses": interval(flags.misses)[0],
-                "flagged_at": screening.flagged_at(screen.stop[t, p], screen.cost[t, p], place[which]),
+                "flagged_at": interval(screening.flagged_at(stop, cost, place[which], weights)[:, None])[0],
             })  # fmt: skip
     return rows
 
 
 def curves(bench: Bench) -> list[dict[str, Any]]:
-    """A row per rule, part and setting, at every patience: mean cost and regret with their intervals."""
+    """A row per rule, part and setting, at every patience: mean cost and regret with their intervals.
+
+    The last, with threshold 0, is the end of every curve: never to stop.
+    """
     rows = []
     for part, which in bench.parts.items():
         weights = draws(int(which.sum()))
+        ((regret, regret_low, regret_high),) = interval((weights @ unstopped(bench.runs)[which])[:, None])
+        last = {"cost": 1.0, "cost_low": 1.0, "cost_high": 1.0, "regret": regret, "regret_low": regret_low,
+                "regret_high": regret_high, "never": 1.0}  # fmt: skip
         for rule, found in bench.found.items():
-            entry, chosen = ENTRIES[rule], bench.chosen(rule)
+            entry, chosen = ENTRIES[rule], bench.chosen[rule]
             for p, patience in enumerate(entry.patiences):
                 at = found.over(which).patience(p)
                 costs, regrets = interval(weights @ at.cost.T), interval(weights @ at.regret.T)
+                about = {"rule": rule, "part": part, "patience": patience, "chosen": p == chosen}
                 for t, threshold in enumerate(entry.thresholds):
                     cost, cost_low, cost_high = costs[t]
                     regret, regret_low, regret_high = regrets[t]
                     rows.append({
-                        "rule": rule, "part": part, "threshold": threshold, "patience": patience, "chosen": p == chosen,
-                        "cost": cost, "cost_low": cost_low, "cost_high": cost_high,
+                        **about, "threshold": threshold, "cost": cost, "cost_low": cost_low, "cost_high": cost_high,
                         "regret": regret, "regret_low": regret_low, "regret_high": regret_high,
                         "never": float((at.stop[t] == 0).mean()),
                     })  # fmt: skip
+                rows.append({**about, "threshold": 0.0, **last})
     return rows
 
 
@@ -142,26 +147,35 @@ def on_controls(bench: Bench, level: float = 0.3) -> dict[str, dict[str, int]]:
 
 
 def by(bench: Bench, key: str, level: float = 0.3) -> dict[str, dict[str, tuple[float, float]]]:
-    """Mean cost and regret of every rule, at that same setting, on the runs with each value of a field of their
-    specification: where a rule is good and where it fails."""
-    values = [str(run.spec.get(key, "")) for run in bench.runs]
-    if set(values) == {""}:
-        there = ", ".join(sorted({name for run in bench.runs for name in run.spec}))
-        raise FedhaltError(f"no run has the field {key!r}; there are {there}")
+    """Mean cost and regret of every rule, at that same setting, on the deciding runs with each value of a field of
+    their specification: where a rule is good and where it fails."""
+    values = fields(bench.runs, key)
     found: dict[str, dict[str, tuple[float, float]]] = {}
+    part = next(iter(bench.parts.values()))
     for rule, at in bench.found.items():
         t, p = bench.setting(rule, level)
-        for value in sorted(set(values), key=_order):
-            which = np.array([other == value for other in values])
+        for value in sorted({value for value, there in zip(values, part, strict=True) if there}, key=_order):
+            which = part & np.array([other == value for other in values])
             mean = float(at.cost[t, p, which].mean()), float(at.regret[t, p, which].mean())
             found.setdefault(rule, {})[value] = mean
     return found
 
 
+def fields(runs: Sequence[Run], key: str) -> list[str]:
+    """A field of every run's specification, as text."""
+    there = sorted({name for run in runs for name in run.spec})
+    return [str(run.spec.get(known("field of the runs", key, there), "none")) for run in runs]
+
+
 def recommended(rows: Sequence[dict[str, Any]]) -> list[str]:
     """The rules that are better than the paper's at every cost, with intervals that do not touch zero."""
     decided = [row for row in rows if row["part"] == DECIDED]
-    return [row["rule"] for row in decided if all(high < 0 for _, _, high in row["against_paper"])]
+    return [row["rule"] for row in decided if all(map(below, row["against_paper"]))]
+
+
+def below(difference: tuple[float, float, float]) -> bool:
+    """Whether the whole interval lies below zero, by more than a rounding."""
+    return difference[2] < -1e-9
 
 
 _runs: list[Run] = []
@@ -179,10 +193,3 @@ def _order(value: str) -> tuple[float, str]:
     """Numbers by size, before words."""
     number = parsed(value)
     return (float("inf") if number is None else float(number), value)
-
-
-def _never(at: Judged, levels: Sequence[float]) -> list[float]:
-    """The share of runs that are never stopped, at these costs."""
-    costs, never = np.append(at.cost.mean(axis=1), 1.0), np.append((at.stop == 0).mean(axis=1), 1.0)
-    order = np.argsort(costs, kind="stable")
-    return [float(value) for value in np.interp(levels, costs[order], never[order], left=np.nan)]

@@ -75,6 +75,20 @@ class Remembering(ABC):
 
 
 @dataclass(frozen=True)
+class Clock(Remembering):
+    """1 / r <= tau: a fixed budget of 1 / tau rounds, in the form in which every threshold is answered at once."""
+
+    def below(self, quantity: float) -> bool:
+        return quantity <= self.threshold
+
+    def memory(self) -> Any:
+        return None
+
+    def held(self, memory: Any, r: int, now: tuple[float, ...]) -> tuple[Any, float | None]:
+        return None, 1 / r
+
+
+@dataclass(frozen=True)
 class Exponent(Remembering):
     """The local exponent d ln delta / d ln r below tau: no clock, because it does not fall by itself."""
 

@@ -17,13 +17,12 @@ def controls(rounds: int = 300, seed: int = 0) -> dict[str, Run]:
     step = rng.standard_normal((rounds, DIMENSIONS))
     r = np.arange(1, rounds + 1)[:, None]
     along = np.eye(1, DIMENSIONS)
-    noise = 0.01 * step
     with np.errstate(over="ignore"):
         paths = {
             "straight drift": r * along,
             "random walk": np.cumsum(step, axis=0),
             "random walk, decaying rate": np.cumsum(0.998**r * step, axis=0),
-            "reaches its goal": (1 - 0.95**r) * along + 0.01 * noise,
+            "reaches its goal": (1 - 0.95**r) * along + 1e-4 * step,
             "thrown about": 10 * step,
             "frozen": np.zeros((rounds, DIMENSIONS)),
             "diverging": 1.5**r * along + np.where(r < 250, 0.0, np.inf),

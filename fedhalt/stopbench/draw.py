@@ -13,9 +13,10 @@ import numpy as np
 
 from .. import files
 from ..pictures import pyplot, save
-from .bench import BUDGET, PAPER
+from .bench import BUDGET, PAPER, below
 from .score import LEVELS
 
+Controls = Mapping[str, Mapping[str, int]]
 LOOK = {BUDGET: ("#888888", "--", ""), PAPER: ("#d55e00", "-", "o")}
 """The two that all others are held against stand out."""
 ENDS = ("", "_low", "_high")
@@ -37,11 +38,11 @@ def table(rows: Sequence[dict[str, Any]], part: str) -> tuple[list[str], list[li
         held = list(zip(LEVELS, row["against_paper"], strict=True))
         cells.append([
             row["rule"], str(row["patience"]), *(_pm(each, 1, 1) for each in row["regret"]),
-            " ".join(f"{level:.0%}" for level, each in held if each[2] < 0),
-            " ".join(f"{level:.0%}" for level, each in held if each[1] > 0),
-            _share(row["never"][LEVELS.index(0.3)]),
+            " ".join(f"{level:.0%}" for level, each in held if below(each)),
+            " ".join(f"{level:.0%}" for level, each in held if each[1] > 1e-9),
+            _pm(row["never"][LEVELS.index(0.3)], 100, 0, "%"),
             f"{row['screen_threshold']:g} for {row['screen_patience']}", _pm(row["false_alarms"], 100, 0, "%"),
-            _pm(row["misses"], 100, 0, "%"), "-" if math.isnan(row["flagged_at"]) else f"{row['flagged_at']:.0f}",
+            _pm(row["misses"], 100, 0, "%"), _pm(row["flagged_at"], 1, 0),
         ])  # fmt: skip
     return header, cells
 
@@ -51,8 +52,13 @@ def markdown(header: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
-def written(rows: Sequence[dict[str, Any]], curves: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
-    """The table as Markdown, both as CSV, and the pictures."""
+def written(
+    rows: Sequence[dict[str, Any]],
+    curves: Sequence[dict[str, Any]],
+    controls: Mapping[str, Mapping[str, int]],
+    folder: Path,
+) -> list[Path]:
+    """The tables as Markdown, scores and curves as CSV, and the pictures."""
     folder.mkdir(parents=True, exist_ok=True)
     parts = list(dict.fromkeys(row["part"] for row in rows))
     pages = [f"## {heading(rows, part)}\n\n{markdown(*table(rows, part))}" for part in parts]
@@ -60,6 +66,7 @@ def written(rows: Sequence[dict[str, Any]], curves: Sequence[dict[str, Any]], fo
         "Regret in points of smoothed balanced accuracy at a mean cost of so many rounds; ± is half of the 95 % "
         "bootstrap interval over runs. Made by `fedhalt stopbench`; docs/stopbench.md says how to read it."
     )
+    pages.append(f"## The runs that were made\n\n{markdown(*control_table(controls))}")
     made = {
         "table.md": "# StopBench\n\n" + note + "\n\n" + "\n".join(pages),
         "scores.csv": _csv(_flat(row) for row in rows),
@@ -70,7 +77,7 @@ def written(rows: Sequence[dict[str, Any]], curves: Sequence[dict[str, Any]], fo
     return [*(folder / name for name in made), _curves(curves, rows, folder), _screening(rows, folder)]
 
 
-def control_table(controls: Mapping[str, Mapping[str, int]]) -> tuple[list[str], list[list[str]]]:
+def control_table(controls: Controls) -> tuple[list[str], list[list[str]]]:
     """Header and cells: where each rule stops the runs whose right answer is known."""
     names = list(dict.fromkeys(name for found in controls.values() for name in found))
     words = [[rule, *(_stop(found.get(name)) for name in names)] for rule, found in controls.items()]
@@ -93,19 +100,19 @@ def _curves(curves: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], fo
     figure, axes = plt.subplots(
         2, len(parts), figsize=size, layout="constrained", squeeze=False, sharex=True, sharey="row"
     )
-    for (above, below), part in zip(axes.T, parts, strict=True):
+    for (above, beneath), part in zip(axes.T, parts, strict=True):
         lines = {rule: _line(curves, part, rule) for rule in _looks(rows)}
         for rule, (colour, dash, mark) in _looks(rows).items():
             cost, regret, low, high = lines[rule]
             budget = np.interp(cost, *lines[BUDGET][:2])
             look = {"color": colour, "marker": mark, "markersize": 3.5, "linewidth": 2.2 if rule in LOOK else 1.2}
             above.plot(cost, regret, dash, label=rule, **look)
-            below.plot(cost, regret - budget, dash, **look)
+            beneath.plot(cost, regret - budget, dash, **look)
             if rule in LOOK:
                 above.fill_between(cost, low, high, color=colour, alpha=0.15, linewidth=0)
         above.set(title=heading(rows, part), xlim=(0, 1), ylim=(0, None))
-        below.set(xlabel="share of the rounds used", ylim=(-3, 8))
-        for axis in (above, below):
+        beneath.set(xlabel="share of the rounds used", ylim=(-3, 8))
+        for axis in (above, beneath):
             axis.grid(alpha=0.3)
     axes[0][0].set_ylabel("accuracy given up (points)")
     axes[1][0].set_ylabel("more than a fixed budget of the same cost (points)")
@@ -156,17 +163,16 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
     """A row of the table as one of a CSV file: value, low and high apart."""
     flat: dict[str, Any] = {}
     for key, value in row.items():
-        if key in ("regret", "against_paper", "against_budget"):
-            for level, triple in zip(LEVELS, value, strict=True):
-                flat |= {
-                    f"{key}_{level:g}{name}": f"{v:.3f}" for name, v in zip(("", "_low", "_high"), triple, strict=True)
-                }
-        elif key == "never":
-            flat |= {f"never_{level:g}": f"{share:.4f}" for level, share in zip(LEVELS, value, strict=True)}
-        elif isinstance(value, tuple):
-            flat |= {f"{key}{end}": f"{v:.4f}" for end, v in zip(ENDS, value, strict=True)}
-        else:
-            flat[key] = value
+        each = (
+            {f"{key}_{level:g}": one for level, one in zip(LEVELS, value, strict=True)}
+            if isinstance(value, list)
+            else {key: value}
+        )
+        for name, one in each.items():
+            if isinstance(one, tuple):
+                flat |= {f"{name}{end}": number for end, number in zip(ENDS, one, strict=True)}
+            else:
+                flat[name] = one
     return flat
 
 
@@ -189,7 +195,3 @@ def _pm(value: tuple[float, float, float], times: float, digits: int, unit: str 
 
 def _stop(found: int | None) -> str:
     return "-" if found is None else str(found) if found else "never"
-
-
-def _share(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.0%}"

@@ -9,21 +9,26 @@ from typing import Any
 
 from ..trajectory import Trajectory
 from ..trial import Following
-from .runs import of_trajectory, pack
+from .runs import Run, of_trajectory, pack, unpack
 
 
-def missing(needs: Sequence[Any], out: Path) -> list[Any]:
-    """The runs that are not recorded to their last round; one that diverged has no more rounds to give."""
-    return [need for need in needs if not _ended(out / need.spec.id, need.rounds)]
+def missing(needs: Sequence[Any], out: Path, folder: Path) -> list[Any]:
+    """The runs that are neither packed nor recorded to their last round."""
+    there = {run.name for run in _packed(folder)}
+    return [need for need in needs if need.spec.id not in there and not _ended(out / need.spec.id, need.rounds)]
 
 
 def packed(needs: Sequence[Any], out: Path, folder: Path, said: Callable[[str], None]) -> None:
-    """Packs the finished runs, each cut to the rounds of the set, and removes packed files that no run is in now."""
+    """Packs what is recorded, cut to the rounds of the set, with what was packed before; other runs leave the set."""
+    before = {run.name: run for run in _packed(folder)}
     found = []
     for need in needs:
-        if _ended(out / need.spec.id, need.rounds):
-            record = Trajectory.load(out / need.spec.id / "trajectory.jsonl")
-            found.append(of_trajectory(need.spec.id, Trajectory(record.rows[: need.rounds], header=record.header)))
+        name = need.spec.id
+        if _ended(out / name, need.rounds):
+            record = Trajectory.load(out / name / "trajectory.jsonl")
+            found.append(of_trajectory(name, Trajectory(record.rows[: need.rounds], header=record.header)))
+        elif name in before:
+            found.append(before[name])
     written = pack(found, folder)
     for path in set(folder.glob("*.npz")) - set(written):
         path.unlink()
@@ -31,6 +36,11 @@ def packed(needs: Sequence[Any], out: Path, folder: Path, said: Callable[[str], 
     said(f"{len(found)} of {len(needs)} runs packed into {len(written)} files, {size:.1f} MB: {folder}")
 
 
+def _packed(folder: Path) -> list[Run]:
+    return [run for path in sorted(folder.glob("*.npz")) for run in unpack(path)]
+
+
 def _ended(folder: Path, rounds: int) -> bool:
+    """Whether its last round is there; a run that diverged has no more rounds to give."""
     row = Following(folder / "trajectory.jsonl").look()
     return bool(row) and (row["round"] >= rounds or not math.isfinite(row["distance"]))

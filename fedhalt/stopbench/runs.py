@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import itertools
+import math
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +41,21 @@ class Run:
     def task(self) -> str:
         return str(self.spec.get("data", ""))
 
+    @cached_property
+    def columns(self) -> frozenset[str]:
+        """What was recorded in every round."""
+        return frozenset.intersection(*(frozenset(row) for row in self.rows))
+
+    @property
+    def diverged(self) -> bool:
+        """Whether it ended because its distance was no longer finite."""
+        return not math.isfinite(self.rows[-1]["distance"])
+
 
 def of_trajectory(name: str, record: Trajectory) -> Run:
     """A recorded run with everything that StopBench needs; it says what is missing."""
+    if not len(record):
+        raise FedhaltError(f"{name}: no round is recorded yet")
     there = [column for column in SEEN if column in record.columns]
     for needed in ("distance", HIDDEN):
         if needed not in record.columns:
@@ -53,7 +67,7 @@ def of_trajectory(name: str, record: Trajectory) -> Run:
         raise FedhaltError(f"{name}: some rounds have no {HIDDEN}: record with evaluate_every 1")
     rows = []
     for row in record.rows:
-        kept = {column: row[column] for column in ("round", *there)}
+        kept = {column: row[column] for column in ("round", *there) if row[column] is not None}
         if isinstance(row.get("cohort"), list):
             kept["cohort_size"] = len(row["cohort"])
         rows.append(kept)
@@ -71,9 +85,18 @@ def load(folder: Path) -> list[Run]:
     found = sorted(folder.glob("**/trajectory.jsonl"))
     if not found:
         raise FedhaltError(f"{folder} holds no packed runs (*.npz) and no run folders (trajectory.jsonl)")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a run that is being written has a half line
-        return [of_trajectory(path.parent.name, Trajectory.load(path)) for path in found]
+    runs = []
+    for path in found:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a run that is being written has a half line
+                record = Trajectory.load(path)
+            runs.append(of_trajectory(path.parent.name, record))
+        except FedhaltError as error:
+            warnings.warn(f"left out: {error}", stacklevel=2)
+    if not runs:
+        raise FedhaltError(f"{folder}: none of its {len(found)} runs can be scored")
+    return runs
 
 
 def pack(runs: Iterable[Run], folder: Path) -> list[Path]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..check import FedhaltError
 from ..rules import Rule
 from .entries import Entry
 from .runs import Run
@@ -34,10 +36,13 @@ def stops(entry: Entry, runs: Sequence[Run]) -> NDArray[np.int64]:
     rules = [entry.make(threshold, max(entry.patiences)) for threshold in entry.thresholds]
     at_once = hasattr(rules[0], "below")
     for n, run in enumerate(runs):
-        if at_once:
-            found[..., n] = _below(rules, entry.patiences, run)
-        else:
-            found[..., n] = [_replayed(rule, entry.patiences, run) for rule in rules]
+        try:
+            if at_once:
+                found[..., n] = _below(rules, entry.patiences, run)
+            else:
+                found[..., n] = [_replayed(rule, entry.patiences, run) for rule in rules]
+        except FedhaltError as error:
+            raise FedhaltError(f"{run.name}: {error}") from None
     return found
 
 
@@ -94,11 +99,20 @@ def judged(entry: Entry, runs: Sequence[Run]) -> Judged:
     """Cost (share of the rounds used) and regret (points of smoothed balanced accuracy given up) of every stop."""
     stop = stops(entry, runs)
     cost, regret = np.empty(stop.shape), np.empty(stop.shape)
-    for n, run in enumerate(runs):
+    for n, (run, budget) in enumerate(zip(runs, budgets(runs), strict=True)):
         curve = 100 * smoothed(run.accuracy)
         used = np.where(stop[..., n] > 0, stop[..., n], len(curve))
-        cost[..., n], regret[..., n] = used / len(curve), curve.max() - curve[used - 1]
+        cost[..., n], regret[..., n] = used / budget, curve.max() - curve[used - 1]
     return Judged(stop, cost, regret)
+
+
+def budgets(runs: Sequence[Run]) -> list[int]:
+    """The rounds that each run was to have: a run that diverged was meant to be as long as the longest of its kind."""
+    kinds = [(run.task, run.spec.get("model")) for run in runs]
+    longest: dict[Any, int] = {}
+    for kind, run in zip(kinds, runs, strict=True):
+        longest[kind] = max(longest.get(kind, 0), len(run.rows))
+    return [longest[kind] if run.diverged else len(run.rows) for kind, run in zip(kinds, runs, strict=True)]
 
 
 def unstopped(runs: Sequence[Run]) -> Array:
@@ -113,33 +127,43 @@ def draws(runs: int, number: int = DRAWS, seed: int = 0) -> Array:
     return np.concatenate([np.full((1, runs), 1 / runs), picked])
 
 
-def at_costs(at: Judged, end: Array, weights: Array, levels: Sequence[float] = LEVELS) -> Array:
-    """Mean regret at these mean costs, for every draw (rows) and level; NaN where the rule cannot be that cheap.
+def at_costs(costs: Array, values: Array, end: Array, weights: Array, levels: Sequence[float] = LEVELS) -> Array:
+    """The mean of the values (settings by runs) at these mean costs, for every draw (rows) and level.
 
-    Between two neighbouring settings it is interpolated: what tossing a coin between them would give.
+    Between two neighbouring settings it is interpolated: what tossing a coin between them would give. The last setting
+    is never to stop, with the values `end`. NaN where the rule cannot be that cheap.
     """
-    costs = np.concatenate([weights @ at.cost.T, np.ones((len(weights), 1))], axis=1)
-    regrets = np.concatenate([weights @ at.regret.T, (weights @ end)[:, None]], axis=1)
-    order = np.argsort(costs, axis=1, kind="stable")
-    costs, regrets = np.take_along_axis(costs, order, 1), np.take_along_axis(regrets, order, 1)
-    return np.array([
-        np.interp(levels, cost, regret, left=np.nan) for cost, regret in zip(costs, regrets, strict=True)
-    ])  # fmt: skip
+    whole = np.ones((len(weights), 1))
+    x = np.concatenate([weights @ costs.T, whole], axis=1)
+    y = np.concatenate([weights @ values.T, (weights @ end)[:, None]], axis=1)
+    order = np.argsort(x, axis=1, kind="stable")
+    x, y = np.take_along_axis(x, order, 1), np.take_along_axis(y, order, 1)
+    return np.array([np.interp(levels, one, other, left=np.nan) for one, other in zip(x, y, strict=True)])
 
 
 def best_patience(at: Judged, end: Array) -> int:
-    """The patience whose curve has the smallest area between the first and the last of the levels."""
+    """The patience whose curve has the smallest area between the first and the last level that all of them reach."""
     whole = draws(at.cost.shape[-1], 0)
-    curves = [at_costs(at.patience(p), end, whole)[0] for p in range(at.cost.shape[1])]
-    areas = [float(np.trapezoid(curve, LEVELS)) for curve in curves]
-    return int(np.argmin(np.where(np.isnan(areas), np.inf, areas)))
+    curves = np.array([
+        at_costs(at.cost[:, p], at.regret[:, p], end, whole)[0] for p in range(at.cost.shape[1])
+    ])  # fmt: skip
+    reached = ~np.isnan(curves).any(axis=0)
+    areas = np.trapezoid(curves[:, reached], np.array(LEVELS)[reached], axis=1)
+    return int(np.argmin(areas))
 
 
 def interval(values: Array) -> list[tuple[float, float, float]]:
-    """Of every column the value (the first draw) and the 2.5 and 97.5 per cent points of the other draws."""
+    """Of every column the value (the first draw) and the 2.5 and 97.5 per cent points of the other draws.
+
+    NaN throughout where the value, or more than a few of the draws, do not exist.
+    """
     found = []
     for column in values.T:
-        there = column[1:][~np.isnan(column[1:])]
-        low, high = np.quantile(there, [0.025, 0.975]) if len(there) else (column[0], column[0])
+        others = column[1:] if len(column) > 1 else column
+        gone = np.isnan(others)
+        if np.isnan(column[0]) or gone.mean() > 0.025:
+            found.append((math.nan, math.nan, math.nan))
+            continue
+        low, high = np.quantile(others[~gone], [0.025, 0.975])
         found.append((float(column[0]), float(low), float(high)))
     return found

@@ -49,19 +49,28 @@ def flags(stop: NDArray[np.int64], cost: Array, place: Array, weights: Array) ->
 
 
 def best_setting(at: Judged, place: Array) -> tuple[int, int]:
-    """Threshold and patience with the smallest sum of both shares; of equals the one that flags sooner."""
+    """Threshold and patience with the smallest sum of both shares; of equals fewer false alarms, then sooner flags."""
     shape = at.stop.shape
     stop, cost = at.stop.reshape(-1, shape[-1]), at.cost.reshape(-1, shape[-1])
     found = flags(stop, cost, place, np.full((1, shape[-1]), 1 / shape[-1]))
-    worth = np.round((found.false_alarms + found.misses)[0], 9)
-    first = int(np.lexsort((cost.mean(axis=1), worth))[0])
+    alarms, misses = (np.round(np.nan_to_num(share[0]), 9) for share in found)
+    hopeless = place < HOPELESS
+    soon = cost[:, hopeless].mean(axis=1) if hopeless.any() else np.zeros(len(cost))
+    first = int(np.lexsort((soon, alarms, alarms + misses))[0])
     return first // shape[1], first % shape[1]
 
 
-def flagged_at(stop: NDArray[np.int64], cost: Array, place: Array) -> float:
-    """The median round in which hopeless runs are flagged; NaN if none is."""
-    there = stop[(stop > 0) & (cost <= EARLY) & (place < HOPELESS)]
-    return float(np.median(there)) if len(there) else float("nan")
+def flagged_at(stop: NDArray[np.int64], cost: Array, place: Array, weights: Array) -> Array:
+    """The median round in which hopeless runs are flagged, for every draw; NaN if none is."""
+    which = np.flatnonzero((stop > 0) & (cost <= EARLY) & (place < HOPELESS))
+    which = which[np.argsort(stop[which], kind="stable")]
+    found = np.full(len(weights), np.nan)
+    if len(which):
+        reached = np.cumsum(weights[:, which], axis=1)
+        some = reached[:, -1] > 0
+        middle = np.argmax(reached >= reached[:, -1:] / 2, axis=1)
+        found[some] = stop[which][middle][some]
+    return found
 
 
 def _group(run: Run) -> tuple[Any, ...]:

@@ -105,11 +105,12 @@ const budget = {
 /** What this round added to the way forward: straight on counts twice, straight back not at all. */
 function forward(distance, [, update, alignment]) {
   const sum = update + (distance !== 0 ? alignment / distance : update);
-  return sum > 0 ? sum : 0;
+  return sum < 0 ? 0 : sum;
 }
 const wayForward = (before, now) => {
   const [total, distance] = before ?? [0, 0];
-  return [total + forward(distance, now), now[0]];
+  const added = forward(distance, now);
+  return [Number.isFinite(added) ? total + added : total, Number.isFinite(now[0]) ? now[0] : distance];
 };
 const forwardGrowth = (before, now) => {
   const [total, distance] = before ?? [0, 0];
