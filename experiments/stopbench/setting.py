@@ -14,7 +14,7 @@ GOOD = 0.1
 TASKS = ("blood", "derma", "digits")
 SEEDS = (0, 1, 2)
 DEPTH = {
-    "blood": (("fedavg", 0.01), ("feddyn", 0.01), ("scaffold", 0.01)),
+    "blood": (("fedavg", 0.01), ("feddyn", 0.01)),
     "derma": (("fedavg", 0.01),),
     "digits": tuple((method, rate) for method in ("fedavg", "scaffold", "fedsam") for rate in (0.001, 0.01, 0.1)),
 }

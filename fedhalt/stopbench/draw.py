@@ -17,13 +17,13 @@ from .bench import BUDGET, PAPER, below
 from .score import LEVELS
 
 Controls = Mapping[str, Mapping[str, int]]
-LOOK = {BUDGET: ("#888888", "--", ""), PAPER: ("#d55e00", "-", "o")}
-"""The two that all others are held against stand out."""
+LOOK = {BUDGET: ("#888888", "--", ""), PAPER: ("#d55e00", "-", "o"), "forward": ("#0072b2", "-", "s")}
+"""The two that all others are held against, and ours, stand out."""
 ENDS = ("", "_low", "_high")
 OTHERS = [
     (colour, dash, mark)
     for dash, mark in (("-", "s"), (":", "^"), ("-.", "D"))
-    for colour in ("#0072b2", "#009e73", "#cc79a7", "#56b4e9", "#000000")
+    for colour in ("#009e73", "#cc79a7", "#56b4e9", "#000000", "#e69f00")
 ]
 
 
@@ -69,7 +69,7 @@ def written(
     pages.append(f"## The runs that were made\n\n{markdown(*control_table(controls))}")
     made = {
         "table.md": "# StopBench\n\n" + note + "\n\n" + "\n".join(pages),
-        "scores.csv": _csv(_flat(row) for row in rows),
+        "scores.csv": _csv(flat(row) for row in rows),
         "curves.csv": _csv(curves),
     }
     for name, text in made.items():
@@ -156,10 +156,10 @@ def heading(rows: Sequence[dict[str, Any]], part: str) -> str:
 def _looks(rows: Sequence[dict[str, Any]]) -> dict[str, tuple[str, str, str]]:
     names = dict.fromkeys(row["rule"] for row in rows)
     rest = [name for name in names if name not in LOOK]
-    return {**LOOK, **dict(zip(rest, OTHERS * 3, strict=False))}
+    return {**{name: LOOK[name] for name in LOOK if name in names}, **dict(zip(rest, OTHERS * 3, strict=False))}
 
 
-def _flat(row: dict[str, Any]) -> dict[str, Any]:
+def flat(row: dict[str, Any]) -> dict[str, Any]:
     """A row of the table as one of a CSV file: value, low and high apart."""
     flat: dict[str, Any] = {}
     for key, value in row.items():
