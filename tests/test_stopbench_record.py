@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from fedhalt import Trajectory, files
-from fedhalt.stopbench.record import missing, packed
 from fedhalt.stopbench.runs import load
 
 pytest.importorskip("torch")
@@ -14,6 +13,7 @@ from experiments.paper.setting import METHODS, Need
 from experiments.stopbench import setting
 from fedhalt.run import run
 from fedhalt.spec import RunSpec
+from fedhalt.stopbench.record import missing, packed
 
 FEW = {"data": "digits", "clients": 10, "cohort": 2, "epochs": 1, "skew": "iid"}
 
