@@ -64,7 +64,7 @@ def test_one_run_shows_its_curves_stops_savings_and_configuration(show):
         assert word in titles
     assert page.locator(".level-label").all_text_contents() == ["threshold 0.01", "patience 10"]
     rows = page.locator("#detail table").first.locator("tbody tr").all_text_contents()
-    assert len(rows) == 8 and rows[0].startswith("growth") and "(chosen)" in rows[0]
+    assert len(rows) == 9 and rows[0].startswith("growth") and "(chosen)" in rows[0]
     tiles = dict(
         zip(page.locator("#tiles dt").all_text_contents(), page.locator("#tiles div").all_text_contents(), strict=True)
     )

@@ -136,7 +136,7 @@ def test_rounds_that_a_killed_process_did_not_tell_are_told_by_the_next(tmp_path
         record.append({"distance": 4.0})
         tracking(record.rows[-1])
     assert [r for r, _ in Listing.written] == [1, 2, 3, 4, -1]
-    assert Listing.written[1][1].keys() == {"distance", "val_loss"}
+    assert Listing.written[1][1].keys() == {"distance", "val_loss", "exponent"}
     assert Listing.written[2][1]["stop_round/budget"] == 3.0 and "stop_round/budget" not in Listing.written[3][1]
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,7 +54,7 @@ def readable(rule: str, runs: Sequence[Run]) -> bool:
 
 
 def measured(runs: Sequence[Run], rules: Sequence[str], tune: str) -> Bench:
-    """Replays the rules, and the two that all are held against, on all runs; one process per core."""
+    """Replays the rules, and the two that all are held against, on all runs."""
     tuned = np.array([run.task == tune for run in runs])
     if not tuned.any():
         there = ", ".join(sorted({run.task or "runs that do not say which data they are of" for run in runs}))
@@ -65,8 +63,7 @@ def measured(runs: Sequence[Run], rules: Sequence[str], tune: str) -> Bench:
     for name in names:
         if not readable(name, runs):
             raise FedhaltError(f"the rule {name} reads {' and '.join(reads(name))}, which not every run has recorded")
-    with ProcessPoolExecutor(os.cpu_count(), initializer=_keep, initargs=(list(runs),)) as pool:
-        found = dict(zip(names, pool.map(_judged, names), strict=True))
+    found = {name: judged(ENTRIES[name], runs) for name in names}
     end = unstopped(runs)[tuned]
     chosen = {name: best_patience(at.over(tuned), end) for name, at in found.items()}
     return Bench(runs, {DECIDED: ~tuned, TUNED: tuned} if (~tuned).any() else {TUNED: tuned}, found, chosen)
@@ -176,17 +173,6 @@ def recommended(rows: Sequence[dict[str, Any]]) -> list[str]:
 def below(difference: tuple[float, float, float]) -> bool:
     """Whether the whole interval lies below zero, by more than a rounding."""
     return difference[2] < -1e-9
-
-
-_runs: list[Run] = []
-
-
-def _keep(runs: list[Run]) -> None:
-    _runs[:] = runs
-
-
-def _judged(name: str) -> Judged:
-    return judged(ENTRIES[name], _runs)
 
 
 def _order(value: str) -> tuple[float, str]:

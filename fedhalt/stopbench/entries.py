@@ -51,7 +51,7 @@ RANGES = {
 }
 """The rules of the command line: from never to at once on nearly every run, as far as the rule can."""
 
-PLATEAUS = {"val-loss": log(1e-4, 1), "val-accuracy": log(1e-2, 20)}
+PLATEAUS = {"val-loss": log(1e-4, 1, 10), "val-accuracy": log(1e-2, 20, 10)}
 LONG = (1, 5, 10, 20, 50)
 """A plateau waits for an improvement of any size: only its patience makes it go on for long."""
 
