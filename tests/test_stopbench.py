@@ -247,7 +247,7 @@ def test_packed_runs_are_the_recorded_ones_and_stop_where_they_did(tmp_path):
         of_trajectory(f"run-{seed}", trajectory(30 - seed, seed, lr=rate)) for seed, rate in enumerate((0.1, 0.1, 1))
     ]
     paths = pack(runs, tmp_path)
-    assert [path.name for path in paths] == ["blood-cnn-0.1.npz", "blood-cnn-1.npz"]
+    assert [path.name for path in paths] == ["blood-cnn-0.1.safetensors.gz", "blood-cnn-1.safetensors.gz"]
     again = {each.name: each for each in load(tmp_path)}
     for each in runs:
         assert again[each.name].spec == each.spec
@@ -288,9 +288,9 @@ def test_what_is_missing_is_said(tmp_path):
         of_trajectory("mine", Trajectory([{"distance": 1.0}]))
     with pytest.raises(FedhaltError, match="some rounds are not recorded"):
         of_trajectory("mine", Trajectory([{"round": 2, "distance": 1.0, "test_balanced_accuracy": 0.5}]))
-    (tmp_path / "x.npz").write_bytes(b"no zip")
+    (tmp_path / "x.safetensors.gz").write_bytes(b"no zip")
     with pytest.raises(FedhaltError, match="is not a file of packed runs"):
-        unpack(tmp_path / "x.npz")
+        unpack(tmp_path / "x.safetensors.gz")
     with pytest.raises(FedhaltError, match="the task 'path' is not among blood; choose by --tune"):
         bench.measured([run(RISING)], ["growth"], "path")
 

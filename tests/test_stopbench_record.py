@@ -36,7 +36,7 @@ def test_runs_that_are_not_at_their_end_are_missing_and_not_packed(two, tmp_path
     assert missing(two, tmp_path, folder) == two[1:]
     packed(two, tmp_path, folder, said.append)
     assert said[0].startswith("1 of 2 runs packed into 1 files")
-    assert [path.name for path in (tmp_path / "set").iterdir()] == ["digits-cnn-0.1.npz"]
+    assert [path.name for path in (tmp_path / "set").iterdir()] == ["digits-cnn-0.1.safetensors.gz"]
     assert [len(each.rows) for each in load(folder)] == [4], "cut to the rounds of the set"
 
 
@@ -50,7 +50,7 @@ def test_what_is_packed_stays_without_its_run_folders_until_it_leaves_the_set(tw
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before and len(before) == 2
     assert missing(two, tmp_path / "nowhere", folder) == []
     packed(two[:1], tmp_path / "nowhere", folder, said.append)
-    assert [path.name for path in folder.iterdir()] == ["digits-cnn-0.1.npz"]
+    assert [path.name for path in folder.iterdir()] == ["digits-cnn-0.1.safetensors.gz"]
 
 
 def test_one_command_trains_what_is_missing_and_packs_it(two, fedhalt, tmp_path, monkeypatch):

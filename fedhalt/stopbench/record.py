@@ -9,7 +9,7 @@ from typing import Any
 
 from ..trajectory import Trajectory
 from ..trial import Following
-from .runs import Run, of_trajectory, pack, unpack
+from .runs import SUFFIX, Run, of_trajectory, pack, unpack
 
 
 def missing(needs: Sequence[Any], out: Path, folder: Path) -> list[Any]:
@@ -30,14 +30,14 @@ def packed(needs: Sequence[Any], out: Path, folder: Path, said: Callable[[str], 
         elif name in before:
             found.append(before[name])
     written = pack(found, folder)
-    for path in set(folder.glob("*.npz")) - set(written):
+    for path in set(folder.glob(f"*{SUFFIX}")) - set(written):
         path.unlink()
     size = sum(path.stat().st_size for path in written) / 1e6
     said(f"{len(found)} of {len(needs)} runs packed into {len(written)} files, {size:.1f} MB: {folder}")
 
 
 def _packed(folder: Path) -> list[Run]:
-    return [run for path in sorted(folder.glob("*.npz")) for run in unpack(path)]
+    return [run for path in sorted(folder.glob(f"*{SUFFIX}")) for run in unpack(path)]
 
 
 def _ended(folder: Path, rounds: int) -> bool:

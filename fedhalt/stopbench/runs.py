@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import io
+import gzip
 import itertools
 import math
 import warnings
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import safetensors.numpy
 from numpy.typing import NDArray
 
 from .. import files
@@ -23,6 +25,7 @@ SEEN = (
     "distance", "update_norm", "parameter_norm", "alignment", "lr", "cohort_size", "val_loss", "val_accuracy",
 )  # fmt: skip
 HIDDEN = "test_balanced_accuracy"
+SUFFIX = ".safetensors.gz"
 CLASSES = {"blood": 8, "bloodmnist": 8, "derma": 7, "dermamnist": 7, "path": 9, "pathmnist": 9, "digits": 10}
 """For chance, of the data sets that have a name here."""
 
@@ -79,12 +82,12 @@ def load(folder: Path) -> list[Run]:
     """The packed runs in a folder, or, where there are none, its run folders."""
     if not folder.is_dir():
         raise FedhaltError(f"{folder} is no folder of recorded runs")
-    packed = sorted(folder.glob("*.npz"))
+    packed = sorted(folder.glob(f"*{SUFFIX}"))
     if packed:
         return [run for path in packed for run in unpack(path)]
     found = sorted(folder.glob("**/trajectory.jsonl"))
     if not found:
-        raise FedhaltError(f"{folder} holds no packed runs (*.npz) and no run folders (trajectory.jsonl)")
+        raise FedhaltError(f"{folder} holds no packed runs (*{SUFFIX}) and no run folders (trajectory.jsonl)")
     runs = []
     for path in found:
         try:
@@ -108,22 +111,20 @@ def pack(runs: Iterable[Run], folder: Path) -> list[Path]:
         lengths = [len(run.rows) for run in members]
         columns = {column: _matrix([[row.get(column) for row in run.rows] for run in members]) for column in SEEN}
         columns[HIDDEN] = _matrix([list(run.accuracy) for run in members])
-        about = files.to_json([{"name": run.name, "spec": run.spec} for run in members])
-        made = io.BytesIO()
-        np.savez_compressed(made, allow_pickle=False, about=np.array(about), rounds=np.array(lengths), **columns)
-        files.write(folder / f"{key}.npz", made.getvalue())
-        written.append(folder / f"{key}.npz")
+        about = files.to_json([{"name": run.name, "spec": run.spec} for run in members]).encode()
+        made = safetensors.numpy.save({"about": np.frombuffer(about, np.uint8), "rounds": np.array(lengths), **columns})
+        written.append(folder / f"{key}{SUFFIX}")
+        files.write(written[-1], gzip.compress(made, mtime=0))
     return written
 
 
 def unpack(path: Path) -> list[Run]:
     """The runs of a packed file, numbers as doubles; a value that was not recorded is left out of its row."""
     try:
-        with np.load(path, allow_pickle=False) as data:
-            about = files.from_json(str(data["about"]))
-            rounds = data["rounds"]
-            columns = {name: data[name].astype(np.float64) for name in (*SEEN, HIDDEN)}
-    except (ValueError, KeyError, OSError, EOFError) as error:
+        data = safetensors.numpy.load(gzip.decompress(path.read_bytes()))
+        about, rounds = files.from_json(data["about"].tobytes().decode()), data["rounds"]
+        columns = {name: data[name].astype(np.float64) for name in (*SEEN, HIDDEN)}
+    except (OSError, EOFError, ValueError, KeyError, zlib.error, safetensors.SafetensorError) as error:
         raise FedhaltError(f"{path} is not a file of packed runs: {error}") from None
     found = []
     for index, (each, length) in enumerate(zip(about, rounds, strict=True)):
