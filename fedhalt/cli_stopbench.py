@@ -69,9 +69,8 @@ def stopbench_command(
         return
     _show(rows, controls, console)
     if apart:
-        _print(
-            f"share of the rounds used and regret in points by {by}, at that setting", *draw.by_table(apart), console
-        )
+        title = f"the deciding runs by {by}, at that setting: share of the rounds used, regret in points"
+        _print(title, *draw.by_table(apart), console)
 
 
 def _show(rows: list[dict[str, Any]], controls: dict[str, dict[str, int]], console: Console) -> None:

@@ -61,7 +61,7 @@ class Recording(Listed):
     def tell(self, trial: Trial) -> None:
         self.failed = self.failed or trial.state == "failed"
         if trial.state in ENDED and trial.state != "failed" and self.results is not None:
-            self.results.add(self.needs[trial.number], recorded(self.store, self.needs[trial.number]))
+            self.results.add(self.needs[trial.number], _recorded(self.store, self.needs[trial.number]))
             if time.monotonic() - self.saved > SAVE_EVERY:
                 self.close()
 
@@ -75,7 +75,7 @@ def collect(needs: list[Any], results: Any, store: Path) -> None:
     """Takes over what run folders answer already."""
     for need in needs:
         if (store / need.spec.id / "trajectory.jsonl").exists():
-            results.add(need, recorded(store, need))
+            results.add(need, _recorded(store, need))
     results.save()
 
 
@@ -122,7 +122,7 @@ def overview(scale: Any, results: Any, modules: dict[str, Any]) -> list[dict[str
     return found
 
 
-def recorded(store: Path, need: Any) -> Trajectory:
+def _recorded(store: Path, need: Any) -> Trajectory:
     """The rounds that the item asks for; another may have trained the run further."""
     record = Trajectory.load(store / need.spec.id / "trajectory.jsonl")
     return Trajectory(record.rows[: need.rounds])

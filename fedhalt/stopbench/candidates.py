@@ -1,4 +1,4 @@
-"""Data-free rules that were thought of and did not win: they are scored, so that nobody has to try them again.
+"""Rules that are scored but not offered: ideas that were not taken, so that nobody has to try them again.
 
 Each is unchanged when the model or the rate is scaled, and needs no more than theta_0 and the model of the last round.
 """
