@@ -1,6 +1,6 @@
 """The numbers in docs/authors.md: what the authors' deviations do, on problems small enough to check.
 
-python experiments/authors.py
+python benchmarks/authors.py
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ import statistics
 
 import torch
 
-from fedhalt import GrowthAuthors, GrowthRate, methods, stop_round, toy
-from fedhalt.local import Local, step_weight
+from fedhalt import GrowthAuthors, GrowthRate, methods, stop_round
 from fedhalt.methods.authors import Split, scalar_indexed
-from fedhalt.vector import unit
+from fedhalt.methods.local import Local, step_weight
+from fedhalt.methods.vector import unit
+from fedhalt.simulation import toy
 
 SEEDS = range(5)
 
@@ -25,7 +26,7 @@ def federation(seed: int, clients: int = 20, d: int = 10, **settings) -> toy.Qua
 
 
 def distance(name: str, local_iteration: float | None, seed: int, rounds: int = 400, **settings) -> float:
-    """Distance from the optimum after training with our normaliser (None) or theirs."""
+    """Distance from the optimum after training with our normalizer (None) or theirs."""
     task = federation(seed, **settings)
     setting = methods.Setting(local_iteration or 1.0, sizes=(10,))
     method = methods.create(name, compat="authors" if local_iteration else None, setting=setting)

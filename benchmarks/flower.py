@@ -22,7 +22,7 @@ import numpy as np
 os.environ.update(FLWR_TELEMETRY_ENABLED="0", RAY_USAGE_STATS_ENABLED="0", RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0")
 
 
-def simulate(size: int, rounds: int, nodes: int, state: str | None) -> None:
+def simulate(size: int, rounds: int, nodes: int, state: str | None, average: int | None) -> None:
     """One federation; prints the median seconds of a round and of the wrapper's part in it."""
     from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
     from flwr.clientapp import ClientApp
@@ -42,16 +42,16 @@ def simulate(size: int, rounds: int, nodes: int, state: str | None) -> None:
 
     @server.main()
     def main(grid, context):
-        strategy = EarlyStopping(FedAvg(fraction_evaluate=0.0), threshold=1e-9, state=state)
-        watch, ends, ours = strategy.watch, [], []
+        strategy = EarlyStopping(FedAvg(fraction_evaluate=0.0), threshold=1e-9, state=state, average=average)
+        run, ends, ours = strategy.run, [], []
 
-        def timed(arrays, before_round=watch.before_round):
+        def timed(arrays, begin_round=run.begin_round):
             begin = time.perf_counter()
-            before_round(arrays)
+            begin_round(arrays)
             ends.append(time.perf_counter())
             ours.append(ends[-1] - begin)
 
-        watch.before_round = timed
+        run.begin_round = timed
         strategy.start(grid, ArrayRecord({"w": Array(np.zeros(size, np.float32))}), num_rounds=rounds + 2)
         print(
             json.dumps({"round": statistics.median(np.diff(ends)[1:]), "ours": statistics.median(ours[2:])}), flush=True
@@ -66,12 +66,13 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--nodes", type=int, default=4)
     arguments = parser.parse_args()
-    print("parameters   state   a round   of it ours   share")
+    print("parameters   state   average   a round   of it ours   share")
     for size in map(int, arguments.sizes):
-        for kept in (False, True):
+        for kept, average in ((False, None), (False, 10), (True, None), (True, 10)):
             with tempfile.TemporaryDirectory() as folder:
                 state = f"{folder}/state" if kept else None
-                call = f"import flower; flower.simulate({size}, {arguments.rounds}, {arguments.nodes}, {state!r})"
+                settings = (size, arguments.rounds, arguments.nodes, state, average)
+                call = f"import flower; flower.simulate(*{settings!r})"
                 here = os.path.dirname(os.path.abspath(__file__))
                 code = f"import sys; sys.path.insert(0, {here!r}); {call}"
                 done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=1200)
@@ -81,6 +82,5 @@ if __name__ == "__main__":
             found = json.loads(lines[-1])
             share = found["ours"] / found["round"]
             saved = "saved" if kept else "no"
-            print(
-                f"{size:10.0e}   {saved:5} {found['round']:7.3f} s   {found['ours']:8.4f} s   {share:5.1%}", flush=True
-            )
+            row = f"{size:10.0e}   {saved:5}   {average or 'no':>7}   {found['round']:5.3f} s"
+            print(f"{row}   {found['ours']:8.4f} s   {share:5.1%}", flush=True)

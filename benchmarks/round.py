@@ -1,278 +1,174 @@
-"""What does a federated round cost? Ours, a tight loop of the same work, Flower's Ray simulation and pfl, in one run.
+"""What does a federated round cost? Ours against a tight loop of the same work, for three networks; memory.
 
-Work: 100 clients of 120 images (28 x 28 x 3, random), 10 a round, 5 epochs, batch 256, the small CNN, momentum, weight
-decay, clipping; training only. The loop and ours are interleaved round by round and compared as ratios of medians; the
-frameworks run after one another on the same model, data and schedule, with their start-up left out.
+    python benchmarks/round.py [--models cnn tf_efficientnet_lite0 convnextv2_atto] [--rounds 8] [--quick]
 
-    python benchmarks/round.py [--rounds 8] [--without flower pfl]      pfl: pip install pfl
+Work: 100 clients of 120 random images, batch 256, momentum, weight decay, clipping; training only. The small CNN has 10
+clients a round for 5 epochs at 28 pixels, the larger networks 4 clients for one epoch at 32. The loop has one thread,
+float images that lie ready, one model, and is timed in both memory formats: ours, in the format of its default, is
+compared with the faster one. Everything is interleaved round by round; ratios are medians over the rounds, with the
+least and the most. Two loops at once say what two cores give here. Flower, pfl and others: benchmarks/race.py.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 
-os.environ.update(FLWR_TELEMETRY_ENABLED="0", RAY_USAGE_STATS_ENABLED="0", RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0")
+from fedhalt.simulation import RunSpec, backbones, engine
+from fedhalt.simulation.federation import Federation
+from fedhalt.simulation.model import normalised
 
-from fedhalt import engine
-from fedhalt.model import SmallCNN, normalised
-from fedhalt.spec import RunSpec
-from fedhalt.task import Federation
-
-CLIENTS, EACH, COHORT, EPOCHS, BATCH, LR = 100, 120, 10, 5, 256, 0.01
-IMPORT = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import round as bench"
-DATA = Path(tempfile.gettempdir()) / "fedhalt-benchmark.npz"
+BATCH, LR, CLASSES = 256, 0.01, 8
+FORMATS = {"plain": torch.contiguous_format, "channels_last": torch.channels_last}
 
 
-def make_data() -> None:
-    draw = np.random.default_rng(0)
-    content = {}
-    for split, n in (("train", CLIENTS * EACH), ("val", 100), ("test", 100)):
-        content[f"{split}_images"] = draw.integers(0, 256, (n, 28, 28, 3), dtype=np.uint8)
-        content[f"{split}_labels"] = draw.integers(0, 8, (n, 1), dtype=np.uint8)
-    np.savez(DATA, **content)
+@dataclass(frozen=True)
+class Work:
+    """A network, and what a round of it is."""
+
+    model: str
+    pixels: int
+    cohort: int
+    epochs: int
+    clients: int = 100
+    each: int = 120
+
+    def spec(self, file: Path, **settings: object) -> RunSpec:
+        fixed = {"data": str(file), "model": self.model, "skew": "iid", "clients": self.clients, "cohort": self.cohort}
+        fixed |= {"epochs": self.epochs, "batch": BATCH, "lr": LR, "evaluate_every": 0, "buffers": "average"}
+        return RunSpec(**{**fixed, **settings})
+
+    def write(self, file: Path) -> None:
+        draw, content = np.random.default_rng(0), {}
+        for split, n in (("train", self.clients * self.each), ("val", 16), ("test", 16)):
+            content[f"{split}_images"] = draw.integers(0, 256, (n, self.pixels, self.pixels, 3), dtype=np.uint8)
+            content[f"{split}_labels"] = draw.integers(0, CLASSES, (n, 1), dtype=np.uint8)
+        np.savez(file, **content)
 
 
-def spec(**settings) -> RunSpec:
-    fixed = {"data": str(DATA), "skew": "iid", "clients": CLIENTS, "cohort": COHORT, "epochs": EPOCHS, "batch": BATCH}
-    return RunSpec(**{**fixed, "lr": LR, "evaluate_every": 0, **settings})
+WORKS = {
+    "cnn": Work("cnn", 28, 10, 5),
+    "tf_efficientnet_lite0": Work("tf_efficientnet_lite0", 32, 4, 1),
+    "convnextv2_atto": Work("convnextv2_atto", 32, 4, 1),
+}
 
 
-def train_plainly(model, images, labels, optimizer) -> None:
-    """One client's visit as everybody writes it."""
-    model.train()
-    for _ in range(EPOCHS):
-        for index in torch.randperm(len(labels)).split(BATCH):
-            optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(model(images[index]), labels[index]).backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 10.0)
-            optimizer.step()
-
-
-def tight_loop():
-    """One thread, float images resident in channels_last, one model: a function that does one round."""
-    content = np.load(DATA)
-    images = normalised(torch.from_numpy(content["train_images"]).permute(0, 3, 1, 2))
-    images = images.contiguous(memory_format=torch.channels_last)
-    labels = torch.from_numpy(content["train_labels"][:, 0].astype(np.int64))
-    model = SmallCNN(3, 8).to(memory_format=torch.channels_last)
+def tight_loop(work: Work, federation: Federation, kind: torch.memory_format) -> Callable[[], None]:
+    """One thread, one model, float images in the format that it wants: a function that does one round."""
+    images = normalised(federation.data.train.images).contiguous(memory_format=kind)
+    labels = federation.data.train.labels
+    model = backbones.build(work.model, federation.data).to(memory_format=kind).train()
     start = {name: value.clone() for name, value in model.state_dict().items()}
 
     def one_round() -> None:
         sums = None
-        for client in np.random.default_rng(0).choice(CLIENTS, COHORT, replace=False):
+        for client in range(work.cohort):
             model.load_state_dict(start)
             optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9, weight_decay=0.001)
-            mine = slice(client * EACH, (client + 1) * EACH)
-            train_plainly(model, images[mine], labels[mine], optimizer)
+            mine = torch.arange(client * work.each, (client + 1) * work.each)
+            for _ in range(work.epochs):
+                for index in mine[torch.randperm(work.each)].split(BATCH):
+                    optimizer.zero_grad()
+                    torch.nn.functional.cross_entropy(model(images[index]), labels[index]).backward()
+                    torch.nn.utils.clip_grad_norm_(model.parameters(), 10.0)
+                    optimizer.step()
             flat = torch.cat([p.detach().reshape(-1) for p in model.parameters()])
             sums = flat if sums is None else sums + flat
 
     return one_round
 
 
-def ours_and_loop(rounds: int) -> dict[str, float]:
-    torch.set_num_threads(1)
-    federation = Federation(spec())
-    works = {"loop": tight_loop()}
+def compare(work: Work, rounds: int, file: Path) -> None:
+    work.write(file)
+    federation = Federation(work.spec(file))
+    works = {name: tight_loop(work, federation, kind) for name, kind in FORMATS.items()}
+    pair = [tight_loop(work, federation, FORMATS["channels_last" if federation.spec.channels_last else "plain"])
+            for _ in range(2)]  # fmt: skip
     with ThreadPoolExecutor(2) as pool:
-        pair = [tight_loop(), tight_loop()]
-        works["both"] = lambda: list(pool.map(lambda work: work(), pair))
+        works["both"] = lambda: list(pool.map(lambda each: each(), pair))  # type: ignore[assignment, return-value]
         for workers, each in ((1, map), (2, pool.map)):
             generator = engine.rounds(federation.method(), federation, each=each)
             works[f"ours-{workers}"] = lambda generator=generator: next(generator)
         times: dict[str, list[float]] = {name: [] for name in works}
         for r in range(rounds + 1):
-            for name, work in works.items():
+            for name, one_round in works.items():
                 begin = time.perf_counter()
-                work()
+                one_round()
                 if r:  # the first warms up
                     times[name].append(time.perf_counter() - begin)
-    return {name: statistics.median(values) for name, values in times.items()}
+    best = min(FORMATS, key=lambda name: statistics.median(times[name]))
+    print(f"{work.model}: {work.cohort} clients of {work.each} images, epochs {work.epochs}, {work.pixels} pixels")
+    for name in FORMATS:
+        print(f"  tight loop, {name:13} {statistics.median(times[name]):6.2f} s a round")
+    for name, words, above, below in (
+        ("both", "two loops at once", [2 * loop for loop in times[best]], times["both"]),
+        ("ours-1", "ours, one worker", times["ours-1"], times[best]),
+        ("ours-2", "ours, two workers", times["ours-1"], times["ours-2"]),
+    ):
+        said = {"both": "x is what two cores give here", "ours-1": f"x the time of the loop in {best}",
+                "ours-2": "x faster than one worker"}[name]  # fmt: skip
+        print(f"  {words:25} {statistics.median(times[name]):6.2f} s   {spread(above, below)} {said}", flush=True)
 
 
-def run_flower(rounds: int) -> None:
-    import torch
-    from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
-    from flwr.clientapp import ClientApp
-    from flwr.serverapp import Grid, ServerApp
-    from flwr.serverapp.strategy import FedAvg
-    from flwr.simulation import run_simulation
-
-    client_app = ClientApp()
-
-    @client_app.train()
-    def train(message: Message, context: Context) -> Message:
-        import round as bench
-
-        torch.set_num_threads(1)
-        images, labels = bench.resident()
-        client = int(context.node_config["partition-id"])
-        model = SmallCNN(3, 8).to(memory_format=torch.channels_last)
-        model.load_state_dict(message.content["arrays"].to_torch_state_dict())
-        mine = slice(client * EACH, (client + 1) * EACH)
-        optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9, weight_decay=0.001)
-        train_plainly(model, images[mine], labels[mine], optimizer)
-        content = {"arrays": ArrayRecord(model.state_dict()), "metrics": MetricRecord({"num-examples": EACH})}
-        return Message(RecordDict(content), reply_to=message)
-
-    class Timed(FedAvg):
-        ends: list[float] = []  # noqa: RUF012
-
-        def aggregate_train(self, server_round, replies):
-            result = super().aggregate_train(server_round, replies)
-            self.ends.append(time.perf_counter())
-            return result
-
-    server_app = ServerApp()
-
-    @server_app.main()
-    def main(grid: Grid, context: Context) -> None:
-        strategy = Timed(fraction_train=COHORT / CLIENTS, fraction_evaluate=0.0, min_train_nodes=COHORT)
-        strategy.start(grid=grid, initial_arrays=ArrayRecord(SmallCNN(3, 8).state_dict()), num_rounds=rounds + 1)
-        gaps = np.diff(Timed.ends)
-        print(f"seconds {statistics.median(gaps)}", flush=True)
-
-    run_simulation(server_app, client_app, CLIENTS, backend_config={"client_resources": {"num_cpus": 1}})
+def spread(above: list[float], below: list[float]) -> str:
+    """The median ratio of times that were taken in the same round, with the least and the most."""
+    ratios = [one / other for one, other in zip(above, below, strict=True)]
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
 
 
-_RESIDENT = None
-
-
-def resident():
-    """The data of this process, loaded once."""
-    global _RESIDENT
-    if _RESIDENT is None:
-        content = np.load(DATA)
-        images = normalised(torch.from_numpy(content["train_images"]).permute(0, 3, 1, 2))
-        labels = torch.from_numpy(content["train_labels"][:, 0].astype(np.int64))
-        _RESIDENT = images.contiguous(memory_format=torch.channels_last), labels
-    return _RESIDENT
-
-
-def run_pfl(rounds: int) -> None:
-    from pfl.aggregate.simulate import SimulatedBackend
-    from pfl.algorithm.base import NNAlgorithmParams
-    from pfl.algorithm.federated_averaging import FederatedAveraging
-    from pfl.callback.base import TrainingProcessCallback
-    from pfl.data import FederatedDataset
-    from pfl.data.dataset import Dataset
-    from pfl.hyperparam import NNEvalHyperParams, NNTrainHyperParams
-    from pfl.metrics import Metrics, Weighted
-    from pfl.model.pytorch import PyTorchModel
-
+def peak_memory(file: str, clients: int, method: str) -> None:
+    """Prints the peak resident memory, in MB, of three rounds with that many clients of the same images."""
     torch.set_num_threads(1)
-    images, labels = resident()
-
-    class Net(SmallCNN):
-        def loss(self, x, y, eval=False):
-            return torch.nn.functional.cross_entropy(self(x), y)
-
-        def metrics(self, x, y, eval=True):
-            return {"loss": Weighted(self.loss(x, y).item(), 1)}
-
-    net = Net(3, 8).to(memory_format=torch.channels_last)
-    model = PyTorchModel(
-        net,
-        local_optimizer_create=lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=0.9, weight_decay=0.001),
-        central_optimizer=torch.optim.SGD(net.parameters(), lr=1.0),
-    )
-    draw = np.random.default_rng(0)
-
-    def client(n):
-        mine = slice(n * EACH, (n + 1) * EACH)
-        return Dataset((images[mine], labels[mine]), user_id=str(n))
-
-    data = FederatedDataset(client, lambda: int(draw.integers(CLIENTS)))
-    ends = []
-
-    class Clock(TrainingProcessCallback):
-        def after_central_iteration(self, aggregate_metrics, model, *, central_iteration):
-            ends.append(time.perf_counter())
-            return False, Metrics()
-
-    params = NNAlgorithmParams(
-        central_num_iterations=rounds + 2, evaluation_frequency=10**6, train_cohort_size=COHORT, val_cohort_size=0
-    )
-    train = NNTrainHyperParams(
-        local_learning_rate=LR, local_num_epochs=EPOCHS, local_batch_size=BATCH, local_max_grad_norm=10.0
-    )
-    FederatedAveraging().run(
-        algorithm_params=params,
-        backend=SimulatedBackend(training_data=data, val_data=None),
-        model=model,
-        model_train_params=train,
-        model_eval_params=NNEvalHyperParams(local_batch_size=BATCH),
-        callbacks=[Clock()],
-    )
-    print(f"seconds {statistics.median(np.diff(ends)[1:])}", flush=True)
-
-
-def run_ours(rounds: int) -> None:
-    torch.set_num_threads(1)
-    federation = Federation(spec())
-    with ThreadPoolExecutor(2) as pool:
-        for _ in itertools.islice(engine.rounds(federation.method(), federation, each=pool.map), rounds):
-            pass
-    print("seconds 0")
-
-
-def run_memory(clients: int, method: str) -> None:
-    """Peak resident memory, in MB, of three rounds with that many clients; the data are the same 12,000 images."""
-    torch.set_num_threads(1)
-    federation = Federation(spec(clients=clients, method=method))
+    federation = Federation(WORKS["cnn"].spec(Path(file), clients=clients, method=method))
     for _ in itertools.islice(engine.rounds(federation.method(), federation), 3):
         pass
-    print("seconds", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    print("MB", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
-def _seconds(code: str) -> float:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=1200)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("seconds ")]
-    if not lines:
-        raise SystemExit(done.stderr[-2000:])
-    return float(lines[-1].split()[1])
+def compare_memory(file: Path) -> None:
+    WORKS["cnn"].write(file)
+    for method in ("fedavg", "scaffold"):
+        found = []
+        for clients in (100, 10_000):
+            call = f"import round; round.peak_memory({str(file)!r}, {clients}, {method!r})"
+            code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); {call}"
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+            found.append(float(done.stdout.split()[-1]))
+        print(f"peak memory, {method:13} {found[0]:.0f} MB with 100 clients, {found[1]:.0f} MB with 10,000", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", choices=list(WORKS), default=list(WORKS))
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--quick", action="store_true", help="little work and one round: does it run?")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in given.models:
+            work = WORKS[name]
+            if given.quick:
+                work = Work(name, work.pixels, 2, 1, clients=4, each=4)
+            compare(work, 1 if given.quick else given.rounds, Path(folder) / f"{name}.npz")
+        if not given.quick:
+            compare_memory(Path(folder) / "memory.npz")
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--without", nargs="*", default=[], choices=["flower", "pfl"])
-    arguments = parser.parse_args()
-    make_data()
-    found = ours_and_loop(arguments.rounds)
-    cores, slower, faster = (
-        2 * found["loop"] / found["both"],
-        found["ours-1"] / found["loop"],
-        found["loop"] / found["ours-2"],
-    )
-    print(f"tight loop, one thread     {found['loop']:.2f} s a round")
-    print(f"two such loops at once     {found['both']:.2f} s   {cores:.2f} x is what two cores give here")
-    print(f"ours, one worker           {found['ours-1']:.2f} s   {slower:.2f} x the loop's time")
-    print(f"ours, two workers          {found['ours-2']:.2f} s   {faster:.2f} x faster than the loop")
-    begin = time.perf_counter()
-    _seconds(f"{IMPORT}\nbench.run_ours({arguments.rounds + 1})")
-    whole = time.perf_counter() - begin
-    for name in ("flower", "pfl"):
-        if name not in arguments.without:
-            begin = time.perf_counter()
-            seconds = _seconds(f"{IMPORT}\nbench.run_{name}({arguments.rounds})")
-            total = time.perf_counter() - begin
-            steady, ratio, n = seconds / found["ours-2"], total / whole, arguments.rounds + 1
-            print(f"{name:26} {seconds:.2f} s   ours with two workers is {steady:.2f} x faster;", end=" ")
-            print(f"with start-up {total:.0f} s for {n} rounds, ours {whole:.0f} s: {ratio:.2f} x")
-    for method in ("fedavg", "scaffold"):
-        few, many = (_seconds(f"{IMPORT}\nbench.run_memory({n}, {method!r})") for n in (100, 10_000))
-        print(f"peak memory, {method:13} {few:.0f} MB with 100 clients, {many:.0f} MB with 10,000")
+    main()

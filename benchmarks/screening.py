@@ -1,7 +1,11 @@
 """Which data-free verdict tells hopeless configurations from good ones? Numbers and picture of docs/findings.md.
 
-python experiments/screening.py --choose runs/blood --test runs/derma --picture docs/pictures/screening.png
-python experiments/screening.py --choose runs/blood runs/derma --test runs/skews runs/cnn runs/digits
+Why it is kept: it is how the default of `Wandering` was chosen, among quantities that are no rules (signed growth,
+outward drift), and its figures have no other command. `fedhalt stopbench` screens by rules, on other runs, and counts a
+flag only within the first fifth of the rounds.
+
+python benchmarks/screening.py --choose runs/blood --test runs/derma --picture docs/pictures/screening.png
+python benchmarks/screening.py --choose runs/blood runs/derma --test runs/skews runs/cnn runs/digits
 
 Every run folder under a folder is one configuration, recorded to the full budget. Its score is the mean balanced test
 accuracy of its last 20 rounds, its place the way from chance (0) to the best run of the same data, model and skew (1).
@@ -19,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fedhalt.rules.wandering import Wandering
 
 from fedhalt import GrowthAuthors, GrowthRate, Trajectory, stop_round
-from fedhalt.rules.wandering import Wandering
 
 HOPELESS, GOOD = 0.5, 0.85
 PATIENCES = (3, 5, 10, 15, 20, 30)

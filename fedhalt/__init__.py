@@ -1,22 +1,27 @@
-"""Data-free early stopping for federated learning: the server watches only its own parameters."""
+"""Data-free early stopping for federated learning: the server looks only at its own parameters."""
 
 from importlib import import_module
 from types import ModuleType
 
-from .check import FedhaltError, MissingExtra
-from .distance import squared_distance
+from .errors import FedhaltError, MissingExtra
+from .measure.distance import squared_distance
+from .records.trajectory import Trajectory
 from .rules import (
     AllOf,
     AnyOf,
     Budget,
     Difference,
+    Drift,
     ForwardGrowth,
     GrowthAuthors,
     GrowthRate,
+    Megabytes,
+    Minutes,
     Plateau,
     RelativeUpdate,
     Rule,
     Status,
+    Target,
     TwoStages,
     Wandering,
     WeightDiff,
@@ -24,23 +29,26 @@ from .rules import (
     stop_round,
 )
 from .stopper import EarlyStopper
-from .trajectory import Trajectory
 
 __all__ = [
     "AllOf",
     "AnyOf",
     "Budget",
     "Difference",
+    "Drift",
     "EarlyStopper",
     "FedhaltError",
     "ForwardGrowth",
     "GrowthAuthors",
     "GrowthRate",
+    "Megabytes",
+    "Minutes",
     "MissingExtra",
     "Plateau",
     "RelativeUpdate",
     "Rule",
     "Status",
+    "Target",
     "Trajectory",
     "TwoStages",
     "Wandering",
@@ -53,7 +61,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> ModuleType:
-    """The parts that need torch are imported when they are asked for."""
-    if name in ("methods", "toy"):
+    """Imports the packages that need torch when they are first used."""
+    if name in ("methods", "simulation", "tuning"):
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module 'fedhalt' has no attribute {name!r}")

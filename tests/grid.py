@@ -1,67 +1,26 @@
-"""A Flower federation in this process: Flower's strategies, messages and apps without a transport."""
+"""A small model and clients that need no torch, on a Flower federation in this process."""
 
 from __future__ import annotations
 
-import copy
+import atexit
 import gc
-from types import SimpleNamespace
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, Context, Error, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.serverapp import Grid
 
-try:  # newer releases ask who creates a message
-    from flwr.supercore.task_identity import TaskIdentity
+from fedhalt.integrations.flower import testing
 
-    TaskIdentity.run_id = TaskIdentity.task_id = TaskIdentity.node_id = 1
-except ImportError:
-    pass
+# the collection at the end of the process must see what was frozen: nanobind calls the rest of torch's compiler leaked
+atexit.register(gc.unfreeze)
 
 
-class InProcessGrid(Grid):
-    """Calls the ClientApp of every addressed node; `broken(type, round)` names nodes that fail."""
+class InProcessGrid(testing.InProcessGrid):
+    """The public one; Flower collects garbage per record, which need not look through what other tests imported."""
 
-    def __init__(self, app, nodes=3, node_config=None, broken=None):
-        gc.freeze()  # Flower collects garbage per record: it need not look through what other tests imported
-        self.app, self.broken = app, broken or (lambda kind, r: ())
-        self.contexts = {
-            1000 + i: Context(
-                run_id=1,
-                node_id=1000 + i,
-                node_config={"partition-id": i, "num-partitions": nodes, **(node_config or {})},
-                state=RecordDict(),
-                run_config={},
-            )
-            for i in range(nodes)
-        }
-        self.sent = []
-        """(message type, round) of every message."""
-
-    def get_node_ids(self):
-        return list(self.contexts)
-
-    def send_and_receive(self, messages, *, timeout=None):
-        return [self._reply(message) for message in messages]
-
-    def _reply(self, message):
-        kind, node = message.metadata.message_type, message.metadata.dst_node_id
-        config = message.content.config_records.get("config", {})
-        r = config.get("server-round", 0)
-        self.sent.append((kind, r))
-        if node - 1000 in self.broken(kind, r):
-            return Message(Error(code=0, reason="broken on purpose"), reply_to=message)
-        try:
-            return self.app(copy.deepcopy(message), self.contexts[node])  # a transport shares no object
-        except Exception as error:
-            return Message(Error(code=0, reason=repr(error)), reply_to=message)
-
-    run = SimpleNamespace(run_id=1)
-
-    def set_run(self, *args, **kwargs):
-        raise AssertionError("no strategy asks for this")
-
-    create_message = push_messages = pull_messages = set_run
+    def __init__(self, *args, **options):
+        gc.freeze()
+        super().__init__(*args, **options)
 
 
 def start_arrays(counter=True):

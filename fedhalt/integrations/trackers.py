@@ -1,42 +1,66 @@
-"""Rounds in the trackers people already use: the same names in each, every round once, nothing over the network."""
+"""Rounds in the trackers that people already use: the same names in each, every round once, nothing over the
+network.
+"""
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 import logging
 import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar
 
-from . import files
-from .check import FedhaltError, MissingExtra, known
-from .judge import Candidate, metrics
-from .rules import motion
-from .trajectory import Trajectory
+from .. import files
+from ..errors import MissingExtra, require_one_of
+from ..records.judging import metrics
+from ..records.trajectory import Trajectory
+from ..rules import NamedRule, Stepper
+from .wandb_files import steps
+
+__all__ = ["TRACKERS", "Tracker", "Trackers", "Tracking", "available"]
 
 
 class Tracker(ABC):
-    """One run in one tracker; `last` is the last round that it holds already."""
+    """One run in one tracker.
+
+    Args:
+        folder: The run's folder.
+        config: The configuration to store.
+
+    Attributes:
+        package: The package that it needs.
+        last: The last round that it already holds.
+
+    Examples:
+        >>> from fedhalt.integrations.trackers import TRACKERS, Tracker
+        >>> issubclass(TRACKERS["mlflow"], Tracker)
+        True
+    """
 
     package: ClassVar[str]
     last: int = 0
 
     @abstractmethod
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
-        """Opens the run that belongs to a run folder, or makes it."""
+        """Opens the tracker's run for a run folder, or creates it."""
 
     @abstractmethod
     def log(self, r: int, values: Mapping[str, float]) -> None:
-        """Writes one round."""
+        """Writes one round.
+
+        Args:
+            r: The round.
+            values: The numbers by name.
+        """
 
     @abstractmethod
     def close(self) -> None:
-        """Everything is on the disk."""
+        """Returns once everything is on disk."""
 
 
 class TensorBoard(Tracker):
@@ -77,8 +101,8 @@ class MLflow(Tracker):
 
         logging.getLogger("mlflow").setLevel(logging.WARNING)  # it would announce every table it makes
         base = folder.parent.absolute()
-        with open(base / ".mlflow.lock", "w") as lock:  # parallel trials must not all create the database
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        # parallel trials must not all create the database
+        with files.Lock(base, wait=True, name=".mlflow.lock"):
             self.client = MlflowClient(os.environ.get("MLFLOW_TRACKING_URI", f"sqlite:///{base / 'mlflow.db'}"))
             experiment = self.client.get_experiment_by_name("fedhalt")
             artifacts = (base / "mlartifacts").as_uri()
@@ -108,7 +132,7 @@ class MLflow(Tracker):
 
 
 class WandB(Tracker):
-    """Offline runs in RUN/wandb, one for every time it was continued: `wandb sync --append RUN/wandb/offline-run-*`."""
+    """Offline runs in RUN/wandb, a new one for every resume: `wandb sync --append RUN/wandb/offline-run-*`."""
 
     package = "wandb"
 
@@ -139,11 +163,28 @@ class WandB(Tracker):
 
 
 TRACKERS: dict[str, type[Tracker]] = {"tensorboard": TensorBoard, "mlflow": MLflow, "wandb": WandB}
+"""The trackers by name."""
 
 
 def available(names: Sequence[str]) -> list[type[Tracker]]:
-    """The trackers of these names, each once, if their packages are installed."""
-    kinds = [TRACKERS[known("tracker", name, TRACKERS)] for name in dict.fromkeys(names)]
+    """The trackers with these names, if their packages are installed.
+
+    Args:
+        names: The names.
+
+    Returns:
+        The classes, without duplicates.
+
+    Raises:
+        FedhaltError: If a name is unknown.
+        MissingExtra: If a package is not installed.
+
+    Examples:
+        >>> from fedhalt.integrations.trackers import available
+        >>> available([])
+        []
+    """
+    kinds = [TRACKERS[require_one_of("tracker", name, TRACKERS)] for name in dict.fromkeys(names)]
     for kind in kinds:
         if importlib.util.find_spec(kind.package) is None:
             raise MissingExtra(f"--track {kind.package}", kind.package, kind.package)
@@ -151,19 +192,33 @@ def available(names: Sequence[str]) -> list[type[Tracker]]:
 
 
 class Tracking:
-    """Tells trackers of a run's rounds: first those that are recorded and missing there, then each as it comes.
+    """Sends a run's rounds to trackers: first the recorded ones that are missing there, then each new one.
 
-    Besides what is recorded there is the local exponent, and a rule's stop as the value `stop_round/RULE` in the round
-    in which it fires.
+    Besides the recorded columns, it sends the local exponent and, in the round in which a rule fires,
+    `stop_round/RULE`.
+
+    Args:
+        names: The names of the trackers.
+        folder: The run's folder.
+        watch: The rules.
+        config: The configuration to store.
+
+    Raises:
+        FedhaltError: If a name is unknown, or its package is not installed.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from fedhalt.integrations.trackers import Tracking
+        >>> with Tracking([], Path("runs/mine"), [], {}) as tell:
+        ...     tell({"round": 1, "distance": 1.0})
     """
 
     def __init__(
-        self, names: Sequence[str], folder: Path, watch: Sequence[Candidate], config: Mapping[str, Any]
+        self, names: Sequence[str], folder: Path, watch: Sequence[NamedRule], config: Mapping[str, Any]
     ) -> None:
         self.kinds = available(names)
-        self.folder, self.config = folder, {**config, "rules": [str(candidate) for candidate in watch]}
-        self.states: list[Any] = [candidate.rule.begin() for candidate in watch]  # None once its rule has fired
-        self.motion = motion.begin()
+        self.folder, self.config = folder, {**config, "rules": [str(named) for named in watch]}
+        self.stepper = Stepper([named.rule for named in watch])
         self.watch = list(watch)
         self.trackers: list[Tracker] | None = None
 
@@ -171,7 +226,11 @@ class Tracking:
         return self
 
     def __call__(self, row: Mapping[str, Any]) -> None:
-        """After a round; its row is in the record already."""
+        """Sends a round that has already been recorded.
+
+        Args:
+            row: The columns of the round.
+        """
         if not self._opened():
             self._log(row)
 
@@ -184,7 +243,7 @@ class Tracking:
             tracker.close()
 
     def _opened(self) -> bool:
-        """Opens the trackers if they are not, and tells them what is recorded; whether it did."""
+        """Opens the trackers if needed and sends what is recorded; returns whether it did."""
         record = self.folder / "trajectory.jsonl"
         if self.trackers is not None or not self.kinds or not record.exists():
             return False
@@ -195,48 +254,36 @@ class Tracking:
 
     def _log(self, row: Mapping[str, Any]) -> None:
         values = dict(metrics(row))
-        self.motion, moved = motion.step(self.motion, row["round"], row)
-        if moved.exponent is not None:
-            values["exponent"] = moved.exponent
-        for index, candidate in enumerate(self.watch):
-            if self.states[index] is not None:
-                after, status = candidate.rule.step(self.states[index], row)
-                self.states[index] = None if status.stop else after
-                if status.stop:
-                    values[f"stop_round/{candidate.name}"] = float(status.round)
+        fresh = self.stepper.step(row)
+        if self.stepper.motion.exponent is not None:
+            values["exponent"] = self.stepper.motion.exponent
+        for index in fresh:
+            values[f"stop_round/{self.watch[index].name}"] = float(row["round"])
         for tracker in self.trackers or []:
             if row["round"] > tracker.last:
                 tracker.log(row["round"], values)
 
 
-def steps(file: Path) -> Iterator[int]:
-    """The steps in an offline file of Weights & Biases."""
-    for entry in records(file):
-        if entry.WhichOneof("record_type") == "history":
-            yield entry.history.step.num
+@dataclass(frozen=True)
+class Trackers:
+    """Trackers for every trial of a sweep: `sweep(plan, observers=[Trackers(("mlflow",))])`.
 
+    Args:
+        names: The names of the trackers.
 
-def records(file: Path) -> Iterator[Any]:
-    """The records of such a file: a header of 7 bytes, then LevelDB's log format, cut off where a kill cut it."""
-    from wandb.proto import wandb_internal_pb2
+    Raises:
+        FedhaltError: If a name is unknown, or its package is not installed.
 
-    protocol: Any = wandb_internal_pb2
-    data, block, head = file.read_bytes(), 32_768, 7
-    place, parts = head, b""
-    while place + head <= len(data):
-        if block - place % block < head:  # too little room for another head: the block is padded
-            place += block - place % block
-            continue
-        size, kind = int.from_bytes(data[place + 4 : place + 6], "little"), data[place + 6]
-        parts += data[place + head : place + head + size]
-        place += head + size
-        if place > len(data) or kind == 0:
-            return
-        if kind in (1, 4):  # whole, or the last part
-            entry = protocol.Record()
-            try:
-                entry.ParseFromString(parts)
-            except Exception as error:
-                raise FedhaltError(f"{file} is damaged: {error}") from None
-            yield entry
-            parts = b""
+    Examples:
+        >>> from fedhalt.integrations.trackers import Trackers
+        >>> Trackers(())
+        Trackers(names=())
+    """
+
+    names: Sequence[str]
+
+    def __post_init__(self) -> None:
+        available(self.names)
+
+    def __call__(self, folder: Path, rules: Sequence[NamedRule], config: Mapping[str, Any]) -> Tracking:
+        return Tracking(self.names, folder, rules, config)

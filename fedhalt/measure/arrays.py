@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .check import FedhaltError
+from ..errors import FedhaltError
 
 Patterns = str | Sequence[str] | None
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -33,11 +33,11 @@ def leaves(params: Any, include: Patterns = None, exclude: Patterns = None) -> d
     seen: list[str] = []
     for name, leaf in named(params):
         seen.append(name)
-        if include is not None and not any(fnmatchcase(name, pattern) for pattern in include):
+        if not matches(name, include):
             continue
         if exclude is not None and any(fnmatchcase(name, pattern) for pattern in exclude):
             continue
-        if not _floating(name, leaf):
+        if not is_floating(name, leaf):
             continue
         if name in chosen:
             raise FedhaltError(f"two arrays are both called {name!r}; rename one")
@@ -51,6 +51,12 @@ def leaves(params: Any, include: Patterns = None, exclude: Patterns = None) -> d
             f"(include={include!r}, exclude={exclude!r})"
         )
     return chosen
+
+
+def matches(name: str, include: Patterns) -> bool:
+    """Whether a name is chosen; without patterns every one is."""
+    patterns = _patterns("include", include)
+    return patterns is None or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def shape(leaf: Any) -> tuple[int, ...]:
@@ -75,12 +81,13 @@ def dense(leaf: Any) -> Array:
     if array.dtype.name == "bfloat16":
         return array.view(np.uint16).view(BFLOAT16)
     if array.dtype != BFLOAT16 and array.dtype.name not in ("float16", "float32", "float64"):
-        array = array.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            array = array.astype(np.float64)
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def copy(leaf: Any) -> Array:
-    """A copy of one leaf in its own precision, contiguous and out of everybody's reach."""
+    """A private, contiguous copy of one leaf in its own precision."""
     return np.array(dense(leaf), order="C", copy=True)
 
 
@@ -89,6 +96,16 @@ def chunks(array: Array) -> Iterator[Array]:
     flat: Any = array.reshape(-1) if array.flags.c_contiguous else array.flat
     pieces = (flat[begin : begin + CHUNK] for begin in range(0, array.size, CHUNK))
     return pieces if array.dtype in (np.float32, np.float64) else map(widen, pieces)
+
+
+def all_finite(params: Any) -> bool:
+    """Whether every floating-point number of `params` is one."""
+    return all(is_finite(leaf) for name, leaf in named(params) if is_floating(name, leaf))
+
+
+def is_finite(leaf: Any) -> bool:
+    """Whether every number of one floating-point leaf is finite."""
+    return all(bool(np.isfinite(piece).all()) for piece in chunks(dense(leaf)))
 
 
 def widen(piece: Array) -> Array:
@@ -109,7 +126,7 @@ def named(params: Any) -> Iterator[tuple[str, Any]]:
             try:
                 yield str(index), np.load(io.BytesIO(tensor), allow_pickle=False)
             except (ValueError, EOFError, OSError) as error:
-                raise FedhaltError(f"Parameters.tensors[{index}] is not a serialised numpy array: {error}") from None
+                raise FedhaltError(f"Parameters.tensors[{index}] is not a serialized numpy array: {error}") from None
     else:
         yield from _walk("", params)
 
@@ -127,7 +144,7 @@ def _walk(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name or "array", value
 
 
-def _floating(name: str, leaf: Any) -> bool:
+def is_floating(name: str, leaf: Any) -> bool:
     """Whether the leaf counts; integers (step counters) do not, and what is no array is refused."""
     if isinstance(leaf, float) or getattr(leaf, "dtype", None) is BFLOAT16:
         return True
@@ -135,13 +152,31 @@ def _floating(name: str, leaf: Any) -> bool:
         return False
     kind = getattr(leaf, "dtype", None)
     if kind is None:
-        raise FedhaltError(f"{name!r} is no array but {leaf!r:.60} ({type(leaf).__name__}); leave it out by exclude=")
-    kind = str(getattr(kind, "name", kind))
-    if "complex" in kind:
-        raise FedhaltError(f"{name!r} is complex ({kind}); give its real and imaginary parts as two arrays")
-    if "object" in kind:
-        raise FedhaltError(f"{name!r} is an array of Python objects, not of numbers; leave it out by exclude=")
-    return "float" in kind
+        raise FedhaltError(
+            f"{name!r} is not an array but {leaf!r:.60} ({type(leaf).__name__}); leave it out with exclude="
+        )
+    said = str(getattr(kind, "name", kind))
+    if "complex" in said:
+        raise FedhaltError(f"{name!r} is complex ({said}); give its real and imaginary parts as two arrays")
+    if "object" in said:
+        raise FedhaltError(f"{name!r} is an array of Python objects, not of numbers; leave it out with exclude=")
+    return is_floating_type(kind)
+
+
+def is_floating_type(kind: Any) -> bool:
+    """Whether a type is floating-point: torch says so itself, numpy knows its own types and those of Flower's arrays.
+
+    Only what numpy has no type for, such as bfloat16, goes by its name.
+    """
+    told = getattr(kind, "is_floating_point", None)
+    if kind is None or isinstance(told, bool):
+        return bool(told)
+    try:
+        if np.dtype(kind).kind != "V":
+            return bool(np.dtype(kind).kind == "f")
+    except TypeError:
+        pass
+    return str(getattr(kind, "name", kind)).rpartition(".")[2].startswith(("bfloat", "float"))
 
 
 def _patterns(name: str, patterns: Patterns) -> list[str] | None:

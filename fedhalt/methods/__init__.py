@@ -1,11 +1,11 @@
-"""Thirteen federated methods, one file each; `METHODS` is the one registry."""
+"""Thirteen federated methods, one file each. `METHODS` lists them by name."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
-from ..check import FedhaltError, MissingExtra, known
+from ..errors import FedhaltError, MissingExtra, require_one_of
 
 try:
     import torch  # noqa: F401
@@ -65,19 +65,35 @@ METHODS: dict[str, type[FedAvg]] = {
     "mofedsam": MoFedSAM,
     "fedadam": FedAdam,
 }
+"""The methods by name. To add a method, add one line here."""
 
 
 def create(name: str, *, compat: str | None = None, setting: Setting | None = None, **settings: Any) -> Method:
-    """The method of that name: `create("fedprox", lam=0.01)`.
+    """Creates a method from its name.
 
-    `compat="authors"` gives what the paper authors' code computes instead; it needs their `setting`.
+    Args:
+        name: The name, such as "fedprox".
+        compat: "authors" computes what the paper authors' code computes instead.
+        setting: What the authors' code takes from outside the method; needed with `compat="authors"`.
+        **settings: The hyperparameters, such as `lam=0.01`.
+
+    Returns:
+        The method.
+
+    Raises:
+        FedhaltError: If the name or a hyperparameter is unknown, or a hyperparameter is out of range.
+
+    Examples:
+        >>> from fedhalt.methods import create
+        >>> create("fedprox", lam=0.01)
+        FedProx(server_lr=1.0, lam=0.01)
     """
-    cls = METHODS[known("method", name, METHODS)]
+    cls = METHODS[require_one_of("method", name, METHODS)]
     for hyperparameter in settings:
-        known(f"hyperparameter of {name}", hyperparameter, hyperparameters(name))
+        require_one_of(f"hyperparameter of {name}", hyperparameter, hyperparameters(name))
     if compat is None:
         return cls(**settings)
-    known("compat", compat, ("authors",))
+    require_one_of("compat", compat, ("authors",))
     if name not in AUTHORS:
         return cls(**settings)
     if setting is None:
@@ -86,5 +102,17 @@ def create(name: str, *, compat: str | None = None, setting: Setting | None = No
 
 
 def hyperparameters(name: str) -> dict[str, Any]:
-    """The hyperparameters of a method with their defaults."""
+    """The hyperparameters of a method.
+
+    Args:
+        name: The name of the method.
+
+    Returns:
+        The hyperparameters with their defaults.
+
+    Examples:
+        >>> from fedhalt.methods import hyperparameters
+        >>> hyperparameters("fedprox")
+        {'server_lr': 1.0, 'lam': 0.001}
+    """
     return {field.name: field.default for field in dataclasses.fields(METHODS[name])}

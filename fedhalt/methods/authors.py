@@ -6,6 +6,7 @@ clean methods and is reached only by `create(name, compat="authors", setting=Set
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -13,9 +14,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ..local import Local
-from ..replies import Replies
-from ..vector import Gradient, Vectors
 from .fedavg import FedAvg
 from .fedcm import FedCM
 from .feddyn import FedDyn
@@ -25,16 +23,32 @@ from .fedprox import FedProx
 from .fedsmoo import FedSMOO
 from .fedspeed import FedSpeed
 from .fedwmsam import FedWMSAM
+from .local import Local
 from .mofedsam import MoFedSAM
+from .replies import Replies
 from .scaffold import Scaffold
+from .vector import Gradient, Vectors
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What their code takes from outside the method: facts of the run."""
+    """What the authors' code takes from outside the method.
+
+    Args:
+        local_iteration: Client 0's steps, epochs * n_0 / batch, not rounded up. The code normalizes every client with
+            it.
+        sizes: The lengths of the model's tensors in the flat vector.
+        lr_decay: The decay of the learning rate per round.
+
+    Examples:
+        >>> from fedhalt import methods
+        >>> setting = methods.Setting(local_iteration=2.3, sizes=(100, 10))
+        >>> methods.create("scaffold", compat="authors", setting=setting).setting.local_iteration
+        2.3
+    """
 
     local_iteration: float
-    """Client 0's steps, epochs * n_0 / batch, not rounded up: the normaliser of every client."""
+    """Client 0's steps, epochs * n_0 / batch, not rounded up. The code normalizes every client with it."""
     sizes: tuple[int, ...]
     """The lengths of the model's tensors in the flat vector."""
     lr_decay: float = 0.998
@@ -44,18 +58,24 @@ def scalar_indexed(v: Tensor, rho: float, setting: Setting) -> Tensor:
     """The flat vector indexed by the tensor's number: v[j], one scalar, is spread over the whole j-th tensor."""
     picked = v[: len(setting.sizes)]
     scaled = rho * picked / (picked.abs().sum() + 1e-7)
-    return torch.repeat_interleave(scaled, torch.tensor(setting.sizes, device=v.device))
+    # the size of the result is told, and the repeats lie on the device: a GPU is not waited for
+    return torch.repeat_interleave(scaled, _repeats(setting.sizes, v.device), output_size=sum(setting.sizes))
+
+
+@functools.lru_cache(maxsize=8)
+def _repeats(sizes: tuple[int, ...], device: torch.device) -> Tensor:
+    return torch.tensor(sizes, device=device)
 
 
 @dataclass(frozen=True)
 class ClientZero:
-    """Normalises every client's update by client 0's step count, as if there were no momentum."""
+    """Normalizes every client's update by client 0's step count, as if there were no momentum."""
 
     setting: Setting = field(kw_only=True)
 
     def client(self, local: Local, *args: Any, **vectors: Any) -> tuple[Vectors, Vectors]:
         half: tuple[Vectors, Vectors] = super().client(  # type: ignore[misc]
-            local.altered(normaliser=self.setting.local_iteration), **vectors
+            local.deviating(normaliser=self.setting.local_iteration), **vectors
         )
         return half
 
@@ -75,7 +95,7 @@ class Split:
     """A visit whose steps take `lam * y` out of the direction, past the clip, into the weight decay."""
 
     def __init__(self, local: Local, lam: float) -> None:
-        self._local, self._lam = local.altered(more_decay=lam), lam
+        self._local, self._lam = local.deviating(more_decay=lam), lam
 
     def __iter__(self) -> Iterator[Gradient]:
         return iter(self._local)
@@ -84,49 +104,25 @@ class Split:
         return self._local.step(w, direction - self._lam * w)
 
 
-@dataclass(frozen=True)
-class ScaffoldAuthors(ClientZero, Scaffold):
-    pass
+def deviating(deviation: type, method: type[FedAvg]) -> type[FedAvg]:
+    """The method with one deviation put before it; it is given its own name, by which another process finds it."""
+    made = type(f"{method.__name__}Authors", (deviation, method), {"__doc__": deviation.__doc__})
+    return dataclass(frozen=True)(made)
 
 
-@dataclass(frozen=True)
-class FedGammaAuthors(ClientZero, FedGamma):
-    pass
-
-
-@dataclass(frozen=True)
-class FedCMAuthors(ClientZero, FedCM):
-    pass
-
-
-@dataclass(frozen=True)
-class MoFedSAMAuthors(ClientZero, MoFedSAM):
-    pass
-
-
-@dataclass(frozen=True)
-class FedProxAuthors(SplitProx, FedProx):
-    pass
-
-
-@dataclass(frozen=True)
-class FedDynAuthors(SplitProx, FedDyn):
-    pass
-
-
-@dataclass(frozen=True)
-class FedSpeedAuthors(SplitProx, FedSpeed):
-    pass
-
-
-@dataclass(frozen=True)
-class FedSMOOAuthors(SplitProx, FedSMOO):
-    pass
+FedCMAuthors = deviating(ClientZero, FedCM)
+FedGammaAuthors = deviating(ClientZero, FedGamma)
+MoFedSAMAuthors = deviating(ClientZero, MoFedSAM)
+ScaffoldAuthors = deviating(ClientZero, Scaffold)
+FedDynAuthors = deviating(SplitProx, FedDyn)
+FedProxAuthors = deviating(SplitProx, FedProx)
+FedSMOOAuthors = deviating(SplitProx, FedSMOO)
+FedSpeedAuthors = deviating(SplitProx, FedSpeed)
 
 
 @dataclass(frozen=True)
 class FedLESAMAuthors(FedLESAM):
-    """The last global update for everybody, indexed by scalars."""
+    """The last global update for every client, indexed by scalars."""
 
     mode: Literal["previous_active", "last_update"] = "last_update"
     setting: Setting = field(kw_only=True)

@@ -15,15 +15,30 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..replies import Replies
-from ..vector import Vectors
 from .base import Facts
 from .fedavg import FedAvg
+from .replies import Replies
+from .vector import Vectors
 
 
 @dataclass(frozen=True)
 class FedAdam(FedAvg):
-    """beta1, beta2: of the two moments; tau: the degree of adaptivity."""
+    """FedAvg with Adam at the server (Reddi et al. 2021).
+
+    Args:
+        server_lr: The server's learning rate; 1 is usually too large.
+        beta1: The decay of the first moment.
+        beta2: The decay of the second moment.
+        tau: The degree of adaptivity.
+
+    Raises:
+        FedhaltError: If a hyperparameter is out of range.
+
+    Examples:
+        >>> from fedhalt.methods import FedAdam
+        >>> FedAdam(server_lr=0.01)
+        FedAdam(server_lr=0.01, beta1=0.9, beta2=0.99, tau=0.01)
+    """
 
     beta1: float = 0.9
     beta2: float = 0.99

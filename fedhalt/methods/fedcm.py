@@ -14,16 +14,29 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..local import Local
-from ..replies import Replies
-from ..vector import Vectors
 from .base import Facts
 from .fedavg import FedAvg
+from .local import Local
+from .replies import Replies
+from .vector import Vectors
 
 
 @dataclass(frozen=True)
 class FedCM(FedAvg):
-    """alpha: the share of the client's own gradient."""
+    """FedAvg with the server's momentum inside the clients (Xu et al. 2021).
+
+    Args:
+        server_lr: The server's step along the mean update.
+        alpha: The share of the client's own gradient.
+
+    Raises:
+        FedhaltError: If a hyperparameter is out of range.
+
+    Examples:
+        >>> from fedhalt.methods import FedCM
+        >>> FedCM(alpha=0.1)
+        FedCM(server_lr=1.0, alpha=0.1)
+    """
 
     alpha: float = 0.1
     down: ClassVar[tuple[str, ...]] = ("x", "m")

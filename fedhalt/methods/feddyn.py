@@ -15,16 +15,29 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..local import Local
-from ..replies import Replies
-from ..vector import Vectors
 from .base import Facts
 from .fedavg import FedAvg
+from .local import Local
+from .replies import Replies
+from .vector import Vectors
 
 
 @dataclass(frozen=True)
 class FedDyn(FedAvg):
-    """lam: the strength of the dynamic regulariser (published as alpha); server_lr scales mean dx + h."""
+    """FedAvg with dynamic regularization (Acar et al. 2021).
+
+    Args:
+        server_lr: Scales mean dx + h.
+        lam: The strength of the regularization (published as alpha).
+
+    Raises:
+        FedhaltError: If a hyperparameter is out of range.
+
+    Examples:
+        >>> from fedhalt.methods import FedDyn
+        >>> FedDyn(lam=0.1)
+        FedDyn(server_lr=1.0, lam=0.1)
+    """
 
     lam: float = 1e-3
     facts: ClassVar[Facts] = Facts("FedDyn", "Acar et al. 2021", phi=("lam",), half="client", keeps=1)

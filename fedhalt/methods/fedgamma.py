@@ -13,14 +13,27 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from ..vector import Gradient, sam
 from .base import Facts
 from .scaffold import Scaffold
+from .vector import Gradient, sam
 
 
 @dataclass(frozen=True)
 class FedGamma(Scaffold):
-    """rho: the radius of the perturbation."""
+    """SCAFFOLD with sharpness-aware gradients (Dai et al. 2024).
+
+    Args:
+        server_lr: The server's step along the mean update.
+        rho: The radius of the perturbation.
+
+    Raises:
+        FedhaltError: If a hyperparameter is out of range.
+
+    Examples:
+        >>> from fedhalt.methods import FedGamma
+        >>> FedGamma(rho=0.01)
+        FedGamma(server_lr=1.0, rho=0.01)
+    """
 
     rho: float = 1e-3
     facts: ClassVar[Facts] = Facts(

@@ -16,16 +16,30 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..local import Local
-from ..replies import Replies
-from ..vector import Vectors, unit
 from .base import Facts
 from .feddyn import FedDyn
+from .local import Local
+from .replies import Replies
+from .vector import Vectors, unit
 
 
 @dataclass(frozen=True)
 class FedSMOO(FedDyn):
-    """rho: radius of the perturbation."""
+    """FedDyn with perturbations that are aligned over the clients (Sun et al. 2023).
+
+    Args:
+        server_lr: Scales mean dx + h.
+        lam: The strength of the regularization.
+        rho: The radius of the perturbation.
+
+    Raises:
+        FedhaltError: If a hyperparameter is out of range.
+
+    Examples:
+        >>> from fedhalt.methods import FedSMOO
+        >>> FedSMOO(lam=0.01)
+        FedSMOO(server_lr=1.0, lam=0.01, rho=0.001)
+    """
 
     rho: float = 1e-3
     down: ClassVar[tuple[str, ...]] = ("x", "s")

@@ -15,18 +15,34 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from ..check import known
-from ..local import Local
-from ..replies import Replies
-from ..vector import Gradient, Vectors, sam
+from ..errors import require_one_of
 from .base import Facts
 from .fedavg import FedAvg
 from .feddyn import FedDyn
+from .local import Local
+from .replies import Replies
+from .vector import Gradient, Vectors, sam
 
 
 @dataclass(frozen=True)
 class FedSpeed(FedDyn):
-    """rho: radius of the perturbation; alpha: share of the perturbed gradient; dual_mean: whose h_i the server adds."""
+    """FedDyn with sharpness-aware gradients (Sun et al. 2023).
+
+    Args:
+        server_lr: Scales mean dx + h.
+        lam: The strength of the regularization (1 / lambda in the publication).
+        rho: The radius of the perturbation.
+        alpha: The share of the perturbed gradient.
+        dual_mean: "active" adds the h_i of the cohort, as published; "all" those of all clients, as FedDyn does.
+
+    Raises:
+        FedhaltError: If a hyperparameter is out of range.
+
+    Examples:
+        >>> from fedhalt.methods import FedSpeed
+        >>> FedSpeed(lam=0.01, dual_mean="active")
+        FedSpeed(server_lr=1.0, lam=0.01, rho=0.001, alpha=1.0, dual_mean='active')
+    """
 
     rho: float = 1e-3
     alpha: float = 1.0
@@ -37,7 +53,7 @@ class FedSpeed(FedDyn):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known("dual_mean", self.dual_mean, ("all", "active"))
+        require_one_of("dual_mean", self.dual_mean, ("all", "active"))
 
     def gradient(self, grad: Gradient, w: Tensor) -> Tensor:
         return sam(grad, w, self.rho, share=self.alpha)

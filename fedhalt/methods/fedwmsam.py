@@ -19,17 +19,32 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..check import FedhaltError
-from ..local import Local
-from ..replies import Replies
-from ..vector import Vectors, cosine, unit
+from ..errors import FedhaltError, brief
 from .base import Facts
+from .local import Local
+from .replies import Replies
 from .scaffold import Scaffold
+from .vector import Vectors, cosine, unit
 
 
 @dataclass(frozen=True)
 class FedWMSAM(Scaffold):
-    """rho: radius of the perturbation; alpha: the gradient's share at the start; sign: of the perturbation."""
+    """SCAFFOLD with weighted momentum and SAM (Li et al. 2025).
+
+    Args:
+        server_lr: The server's step along the mean update.
+        rho: The radius of the perturbation.
+        alpha: The gradient's share at the start; it adapts during training.
+        sign: The sign of the perturbation: 1 as published, -1 as in the released code.
+
+    Raises:
+        FedhaltError: If a hyperparameter is out of range.
+
+    Examples:
+        >>> from fedhalt.methods import FedWMSAM
+        >>> FedWMSAM(rho=0.01)
+        FedWMSAM(server_lr=1.0, rho=0.01, alpha=0.1, sign=1.0)
+    """
 
     rho: float = 1e-3
     alpha: float = 0.1
@@ -42,9 +57,9 @@ class FedWMSAM(Scaffold):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.sign not in (1, -1):
-            raise FedhaltError(f"sign must be 1 (as published) or -1 (as released), not {self.sign!r}")
+            raise FedhaltError(f"sign must be 1 (as published) or -1 (as released), not {brief(self.sign)}")
         if not 0 < self.alpha < 1:
-            raise FedhaltError(f"alpha must be above 0 and below 1, not {self.alpha!r}")
+            raise FedhaltError(f"alpha must be above 0 and below 1, not {brief(self.alpha)}")
 
     def server_init(self, x: Tensor) -> Vectors:
         return {**super().server_init(x), "m": torch.zeros_like(x), "a": x.new_tensor(self.alpha)}

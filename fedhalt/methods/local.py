@@ -1,4 +1,4 @@
-"""One visit to one client: its minibatch gradients and its local optimiser."""
+"""One visit to one client: its minibatch gradients and its local optimizer."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from .check import FedhaltError, positive
+from ..errors import FedhaltError, positive
 from .vector import Gradient, Vectors
 
 Optimizer = Callable[..., torch.optim.Optimizer]
-"""Makes a torch optimiser: `optimizer([parameter], lr=…)`."""
+"""Makes a torch optimizer: `optimizer([parameter], lr=…)`."""
 
 SGD: Optimizer = partial(torch.optim.SGD, momentum=0.9)
-"""The paper's local optimiser with the authors' momentum; its buffer lives for one visit."""
+"""The paper's local optimizer with the authors' momentum; its buffer lives for one visit."""
 
 
 def step_weight(steps: int, momentum: float) -> float:
@@ -31,7 +31,7 @@ def step_weight(steps: int, momentum: float) -> float:
 
 
 def heavy_ball(optimizer: torch.optim.Optimizer) -> float | None:
-    """The momentum of plain or heavy-ball SGD; None for any other optimiser."""
+    """The momentum of plain or heavy-ball SGD; None for any other optimizer."""
     settings = optimizer.defaults
     others = ("dampening", "nesterov", "weight_decay", "maximize", "differentiable")
     plain = type(optimizer) is torch.optim.SGD and not any(settings.get(name) for name in others)
@@ -41,8 +41,8 @@ def heavy_ball(optimizer: torch.optim.Optimizer) -> float | None:
 class Local:
     """What a client half receives: iterate for the minibatch gradients, `step` along a direction.
 
-    One step is: clip the direction to the norm `clip`, add weight decay at w, let the optimiser
-    move. The optimiser is any torch optimiser on one flat parameter, new for every visit.
+    One step is: clip the direction to the norm `clip`, add weight decay at w, let the optimizer
+    move. The optimizer is any torch optimizer on one flat parameter, new for every visit.
     """
 
     def __init__(
@@ -54,18 +54,22 @@ class Local:
         weight_decay: float = 0.0,
         clip: float | None = None,
         shared: Callable[[], Vectors] = dict,
+        losses: Callable[[], tuple[float, ...]] = tuple,
     ) -> None:
         self.lr = positive("lr", lr)
         self.weight_decay = weight_decay
         self.clip = None if clip is None else positive("clip", clip)
         self.steps = 0
-        self.clipped = 0
+        self._over: int | Tensor = 0
         self.shared = shared
         """What the model has besides parameters after the visit (running statistics), to be averaged."""
+        self.losses = losses
+        """The training losses on the minibatches that were noted, after the visit; in our engine, first and last."""
         self._batches = batches
         self._normaliser: float | None = None
+        self._make = partial(optimizer, lr=lr)
         self._flat = torch.nn.Parameter(torch.empty(0))
-        self._optimizer = optimizer([self._flat], lr=lr)
+        self._optimizer = self._make([self._flat])
         self._momentum = heavy_ball(self._optimizer)
         self._velocity: Tensor | None = None
 
@@ -75,14 +79,14 @@ class Local:
     def step(self, w: Tensor, direction: Tensor) -> Tensor:
         """The parameters after one step from w; w itself stays as it is."""
         if self.clip is not None:
-            scale = self.clip / (torch.linalg.vector_norm(direction) + 1e-6)
-            if scale < 1:
-                direction = direction * scale
-                self.clipped += 1
+            direction = self._clip(direction, self.clip)
         if self.weight_decay:
-            direction = direction + self.weight_decay * w
+            direction = (self.weight_decay * w).add_(direction)
         self.steps += 1
         if self._momentum is None:
+            if self.steps == 1:  # on the device of w, which nobody knew before
+                self._flat = torch.nn.Parameter(torch.empty_like(w))
+                self._optimizer = self._make([self._flat])
             self._flat.data = w.clone()
             self._flat.grad = direction
             self._optimizer.step()
@@ -92,6 +96,21 @@ class Local:
             self._velocity = direction.clone() if old is None else old.mul_(self._momentum).add_(direction)
             direction = self._velocity
         return w.add(direction, alpha=-self._optimizer.param_groups[0]["lr"])
+
+    def _clip(self, direction: Tensor, most: float) -> Tensor:
+        """The direction, no longer than `most`; only where the norm lies in this memory it is looked at first."""
+        norm = torch.linalg.vector_norm(direction)
+        if norm.is_cpu and float(norm.numpy()) < 0.99 * most:  # saves a pass; a GPU would be waited for
+            return direction
+        scale = most / (norm + 1e-6)
+        over = scale < 1
+        self._over = self._over + over
+        return torch.where(over, direction * scale, direction)
+
+    @property
+    def clipped(self) -> int:
+        """How many steps were clipped."""
+        return int(self._over)
 
     def mean_gradient(self, dx: Tensor) -> Tensor:
         """The mean direction behind the update dx: -dx / (S_K(mu) * lr), with this client's own steps."""
@@ -103,7 +122,7 @@ class Local:
         return -dx / (weight * self.lr)
 
     def require_linear(self, method: str) -> float:
-        """The momentum of plain or heavy-ball SGD; any other optimiser's updates are no sum of gradients."""
+        """The momentum of plain or heavy-ball SGD; any other optimizer's updates are no sum of gradients."""
         if self._momentum is not None:
             return self._momentum
         raise FedhaltError(
@@ -111,7 +130,7 @@ class Local:
             f"not {type(self._optimizer).__name__}; use SGD or a method such as fedavg, fedprox or fedsam"
         )
 
-    def altered(self, *, more_decay: float = 0.0, normaliser: float | None = None) -> Local:
+    def deviating(self, *, more_decay: float = 0.0, normaliser: float | None = None) -> Local:
         """This visit with other arithmetic; only `compat="authors"` needs it."""
         self.weight_decay += more_decay
         self._normaliser = normaliser

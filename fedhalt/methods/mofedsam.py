@@ -13,14 +13,28 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from ..vector import Gradient, sam
 from .base import Facts
 from .fedcm import FedCM
+from .vector import Gradient, sam
 
 
 @dataclass(frozen=True)
 class MoFedSAM(FedCM):
-    """rho: the radius of the perturbation."""
+    """FedCM with sharpness-aware gradients (Qu et al. 2022).
+
+    Args:
+        server_lr: The server's step along the mean update.
+        alpha: The share of the client's own gradient.
+        rho: The radius of the perturbation.
+
+    Raises:
+        FedhaltError: If a hyperparameter is out of range.
+
+    Examples:
+        >>> from fedhalt.methods import MoFedSAM
+        >>> MoFedSAM(rho=0.01)
+        MoFedSAM(server_lr=1.0, alpha=0.1, rho=0.01)
+    """
 
     rho: float = 1e-3
     facts: ClassVar[Facts] = Facts(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from .check import FedhaltError
+from ..errors import FedhaltError
 from .vector import Vectors
 
 

@@ -16,16 +16,30 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..local import Local
-from ..replies import Replies
-from ..vector import Vectors
 from .base import Facts
 from .fedavg import FedAvg
+from .local import Local
+from .replies import Replies
+from .vector import Vectors
 
 
 @dataclass(frozen=True)
 class Scaffold(FedAvg):
-    """No hyperparameter of its own."""
+    """Averaging with control variates (Karimireddy et al. 2020). It has no hyperparameter of its own.
+
+    Args:
+        server_lr: The server's step along the mean update.
+
+    Raises:
+        FedhaltError: If a hyperparameter is out of range.
+
+    Examples:
+        >>> from fedhalt.methods import Scaffold
+        >>> from fedhalt.simulation import toy
+        >>> task = toy.Quadratics(A=[[1.0], [2.0]], b=[[1.0], [0.0]], start=[0.0], steps=[3, 5])
+        >>> abs(float(toy.run(Scaffold(), task, 200) - task.optimum())) < 1e-9
+        True
+    """
 
     down: ClassVar[tuple[str, ...]] = ("x", "c")
     facts: ClassVar[Facts] = Facts("SCAFFOLD", "Karimireddy et al. 2020", down=2, keeps=1, up=2, sgd_only=True)

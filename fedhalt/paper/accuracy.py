@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import render
+from . import published, render
 from .rows import Results, mean, spread
 from .setting import METHODS, TASKS, TITLES, Scale, phis
 
@@ -21,13 +21,19 @@ class Cell(NamedTuple):
     seeds: int
 
 
+Published = Callable[[str, str], tuple[float, int | None] | None]
+"""The paper's accuracy and exponent of phi for the titles of a task and a method; None for what it did not run."""
+
+
 class Line(NamedTuple):
-    """A line of a table: its label, the settings of its runs, and the paper's accuracy and exponent of a method."""
+    """A line of a table: its label, the settings of its runs, and what the paper has there."""
 
     label: str
     where: dict[str, Any]
-    published: Callable[[str, str], tuple[float, int | None] | None]
+    published: Published
     methods: Sequence[str] = METHODS
+    tasks: Sequence[str] | None = None
+    """Where not every task has such runs: those that do."""
 
 
 MEASURES = {
@@ -62,11 +68,12 @@ def draw(results: Results, scale: Scale, name: str, title: str, blocks: Sequence
     for measure, words in MEASURES.items():
         rows = []
         for task in scale.tasks:
+            lines = [line for line in blocks if line.tasks is None or task in line.tasks]
             cells = {
                 line.label: {m: cell(results, scale, m, measure, task=task, **line.where) for m in line.methods}
-                for line in blocks
+                for line in lines
             }
-            for line in blocks:
+            for line in lines:
                 rows.append([TASKS[task], line.label, "ours", *_ours(cells, line)])
                 theirs = [line.published(TASKS[task], TITLES[method]) for method in METHODS]
                 if measure == "final" and any(theirs):
@@ -96,6 +103,18 @@ def _ours(cells: dict[str, dict[str, Cell | None]], line: Line) -> list[str]:
         text = f"{render.number(each.mean, each.spread)} {arrow}{phi}"
         shown.append(f"**{text}**" if each.mean == top else text)
     return shown
+
+
+def published_in(table: str, **where: Any) -> Published:
+    """What a table of the paper says where these columns have these values."""
+
+    def found(task: str, method: str) -> tuple[float, int | None] | None:
+        row = published.find(table, task=task, method=method, **where)
+        if row is None:
+            return None
+        return float(row["accuracy_percent"]), int(row["log10_phi"]) if row["log10_phi"] else None
+
+    return found
 
 
 def _paper(each: tuple[float, int | None] | None) -> str:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fedhalt import GrowthRate, Trajectory, stop_round
-
+from ..records.trajectory import Trajectory
+from ..rules import GrowthRate, stop_round
 from .setting import RHO, TAU, TAU_BAD, TAUS
 
 ROUNDING = 1e-6

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from . import accuracy
 from .gains import Pair, pairs
 from .rows import Results, mean
 from .setting import TAU, Scale
-
-VERDICTS = ("holds", "holds partly", "does not hold")
 
 
 class Claim(NamedTuple):
@@ -25,7 +24,9 @@ class Claim(NamedTuple):
     def verdict(self) -> str:
         if not self.met:
             return "not run yet"
-        return VERDICTS[0 if all(self.met) else 1 if any(self.met) else 2]
+        if all(self.met):
+            return "holds"
+        return "holds partly" if any(self.met) else "does not hold"
 
 
 def cell_of(results: Results, scale: Scale, task: str, method: str, skew: tuple[str, float]) -> list[Pair]:
@@ -36,13 +37,19 @@ def gains_of(found: list[Pair], measure: str) -> list[float]:
     return [gain for each in found if (gain := each.gain(measure)) is not None]
 
 
-def average(results: Results, scale: Scale, method: str, **where: object) -> float:
+def tasks_with(results: Results, scale: Scale, methods: Sequence[str], **where: object) -> list[str]:
+    """The tasks in which all these methods are recorded: a mean over tasks is of the same ones for every method."""
+    return [task for task in scale.tasks if all(_cell(results, scale, method, task, **where) for method in methods)]
+
+
+def average(results: Results, scale: Scale, method: str, tasks: Sequence[str], **where: object) -> float:
     """The mean over tasks of the best phi, as the paper averages."""
-    cells = [
-        accuracy.cell(results, scale, method, "final", task=task, lr=scale.rates["good"], **where)
-        for task in scale.tasks
-    ]
+    cells = [_cell(results, scale, method, task, **where) for task in tasks]
     return mean([cell.mean for cell in cells if cell]) if all(cells) else math.nan
+
+
+def _cell(results: Results, scale: Scale, method: str, task: str, **where: object) -> accuracy.Cell | None:
+    return accuracy.cell(results, scale, method, "final", task=task, lr=scale.rates["good"], **where)
 
 
 def said(parts: list[str], after: str = "") -> str:

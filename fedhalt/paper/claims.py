@@ -7,7 +7,7 @@ from pathlib import Path
 
 from . import claims_results as results_of
 from . import claims_setting as setting_of
-from . import clock, intro, reason, render, result4, table0, table1, table2
+from . import clock, intro, plan, reason, render, result4, table0, table1, table2
 from .claim import Claim
 from .rows import Results
 from .setting import Need, Scale
@@ -46,5 +46,9 @@ def draw(results: Results, scale: Scale, folder: Path) -> list[Path]:
     ]
     header = ["", "the paper", f"here (scale {scale.name})", "verdict", "command"]
     text, written = render.table(folder / "claims", header, rows)
-    note = "A claim holds if all its tests are met (they are in `experiments/paper/claims.py`), partly if some are."
+    there = sum(results.has(need) for need in plan.lines(scale)) if scale.name == "network" else None
+    counted = "" if there is None else f" Answered by the {there} runs of the list that are recorded."
+    note = (
+        "A claim holds if all its tests are met (they are in `fedhalt/paper/claims.py`), partly if some are." + counted
+    )
     return [render.page(folder / "claims.md", TITLE, note, text), *written]

@@ -32,7 +32,9 @@ def later_and_better(results: Results, scale: Scale) -> Claim:
             later = mean([p.proposed.round - mean([s.round for s in p.rivals.values()]) for p in found])
             gain = mean([p.proposed.balanced - mean([s.balanced for s in p.rivals.values()]) for p in found])
             met += [later > 0, gain > 0]
-            parts.append(f"{TASKS[task]} {later:+.0f} rounds, {gain:+.1f} points ({len(found)} seeds)")
+            parts.append(
+                f"{TASKS[task]} {later:+.0f} rounds, {gain:+.1f} points ({len(found)} seed{'s' * (len(found) > 1)})"
+            )
     words = (
         "FedAvg, Dirichlet 0.1: 45/12/31 rounds later than validation, 12.3/8.9/3.9 points better (abstract, III-B3)"
     )

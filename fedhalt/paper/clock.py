@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from fedhalt import GrowthRate, Trajectory, stop_round
-
+from ..records.trajectory import Trajectory
+from ..rules import GrowthRate, stop_round
 from . import render
 from .gains import runs
 from .render import plt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import render
+from . import render, result4, table0, table1, table2
 from .rows import Results
 from .setting import RHO, TASKS, TAU, TAU_BAD, Need, Scale, merged
 
@@ -13,8 +13,6 @@ TITLE = "The analysis of the paper on every recorded round"
 
 
 def specs(scale: Scale) -> Iterator[Need]:
-    from . import result4, table0, table1, table2
-
     yield from merged(need for item in (table0, table1, table2, result4) for need in item.specs(scale))
 
 

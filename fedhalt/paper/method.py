@@ -58,7 +58,7 @@ def _federation(axis: Any) -> None:
 
 def _vectors(axis: Any) -> None:
     end = np.array([1.0, 0.75])
-    for place, share in enumerate((0.35, 0.62, 0.8, 0.91, 0.97)):
+    for place, share in enumerate((0.3, 0.54, 0.72, 0.87, 1.0)):
         bend = 0.12 * np.sin(3 * share) * np.array([-0.6, 0.8])
         tip = share * end + bend
         axis.annotate(

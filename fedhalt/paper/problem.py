@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-
 from . import render
 from .render import plt
-from .rows import Results
+from .rows import Results, scored
 from .setting import CHANCE, RHO, TASKS, TAU_BAD, Need, Scale, needs
 
 TITLE = "Illustration problem: a fixed budget is spent on bad configurations too"
@@ -28,8 +26,7 @@ def draw(results: Results, scale: Scale, folder: Path) -> list[Path]:
         rows, row = results.curves.get(spec.id, []), results.rows.get(spec.id)
         if not rows or row is None:
             continue
-        accuracy = 100 * np.array([each["test_balanced_accuracy"] for each in rows], float)
-        axis.plot(range(1, len(rows) + 1), accuracy, color=colour, lw=1)
+        axis.plot(*scored(rows), color=colour, lw=1)
         axis.axhline(100 * CHANCE["blood"], color="black", lw=0.6, ls=":")
         axis.text(scale.rounds, 100 * CHANCE["blood"], "guessing", ha="right", va="bottom", fontsize=7)
         stop = row.get(f"growth {TAU_BAD:g}x{RHO}")

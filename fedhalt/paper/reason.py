@@ -31,10 +31,15 @@ def draw(results: Results, scale: Scale, folder: Path) -> list[Path]:
         f"running medians over {WINDOW} rounds."
     ]
     for task in scale.tasks:
+        wide = factors(results, scale, task)
+        if not wide:
+            continue
         figure, axes = plt.subplots(2, 2, figsize=(9, 5.2), layout="constrained", sharex=True, sharey="row")
         for column, rate in enumerate(RATES):
             for place, method in enumerate(METHODS):
                 change, growth = _curve(results, scale, task, method, rate)
+                if not len(change):
+                    continue
                 style = {"ls": DASHES[place], "color": plt.get_cmap("viridis")(place / 10), "lw": 1.0}
                 r = np.arange(2, len(change) + 2)
                 axes[0, column].plot(r, _smooth(change), label=TITLES[method], **style)
@@ -42,20 +47,21 @@ def draw(results: Results, scale: Scale, folder: Path) -> list[Path]:
             axes[0, column].set_title(f"{rate} rate, {scale.rates[rate]:g}")
             axes[1, column].set_xlabel("round")
             axes[1, column].axhline(TAU, color=render.RED, lw=1)
-        for axis in axes.flat:
-            axis.set_yscale("log")
+            for axis in axes[:, column]:
+                axis.set_yscale("log")
+                if not axes[0, column].get_lines():  # nothing recorded at this rate
+                    axis.axis("off")
         axes[0, 0].set_ylabel(r"$|\delta_r - \delta_{r-1}|$")
         axes[1, 0].set_ylabel("$g_r$")
-        figure.legend(*axes[0, 0].get_legend_handles_labels(), fontsize=7, ncols=5, loc="outside lower center")
+        known = max(axes[0], key=lambda axis: len(axis.get_lines()))
+        figure.legend(*known.get_legend_handles_labels(), fontsize=7, ncols=5, loc="outside lower center")
         figure.suptitle(TASKS[task])
         written += render.save(figure, folder / f"fig-reason-{task}")
-        wide = factors(results, scale, task)
-        if wide:
-            lines.append(
-                f"{TASKS[task]}: the median over the second quarter of a run differs between the runs by a factor of "
-                f"{wide['difference']:.3g} for |δ_r − δ_(r−1)| and of {wide['growth']:.3g} for g_r.\n\n"
-                f"![{task}](fig-reason-{task}.png)"
-            )
+        lines.append(
+            f"{TASKS[task]}: the median over the second quarter of a run differs between the runs by a factor of "
+            f"{wide['difference']:.3g} for |δ_r − δ_(r−1)| and of {wide['growth']:.3g} for g_r.\n\n"
+            f"![{task}](fig-reason-{task}.png)"
+        )
     return [render.page(folder / "fig-reason.md", TITLE, *lines), *written]
 
 

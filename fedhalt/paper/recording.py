@@ -1,62 +1,42 @@
-"""The paper's tables and figures: trains what no recorded row answers yet, keeps the rows, draws from them alone."""
+"""The paper's runs: trains what no recorded row answers yet, by the executors of a sweep, and keeps the rows."""
 
 from __future__ import annotations
 
-import importlib
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from . import files
-from .check import MissingExtra, known
-from .plan import Plan
-from .space import Space
-from .sweep import Listed, Watcher, sweep
-from .table import duration
-from .trajectory import Trajectory
-from .trial import ENDED, Trial, described
+from ..records.trajectory import Trajectory
+from ..tuning.plans import Execution
+from ..tuning.samplers.listed import ListSampler
+from ..tuning.sweeps import OnChange, run_trials
+from ..tuning.trial import ENDED, Job, Trial, make_job
+from ..views.words import format_duration
+from .setting import PROPOSED, Need
 
-EXTRAS = {"matplotlib": "report", "pandas": "report"}
+if TYPE_CHECKING:  # rows need pandas, runs do not
+    from .rows import Results
+
 SAVE_EVERY = 20.0
-"""Seconds between two writes of the rows while runs go on."""
+"""Seconds between two writes of the rows while runs are trained."""
 
 
-def part(name: str = "", of: str = "paper") -> Any:
-    """A module of experiments/paper, or of another folder beside it."""
-    root = files.checkout(f"experiments/{of}")
-    if str(root) not in sys.path:
-        sys.path.insert(0, str(root))
-    try:
-        return importlib.import_module(f"experiments.{of}.{name}".rstrip("."))
-    except ImportError as error:
-        package = (error.name or "").partition(".")[0]
-        raise MissingExtra("this command", package, EXTRAS.get(package, "sim")) from None
-
-
-def items(names: list[str]) -> dict[str, Any]:
-    """The modules of the named items; all for `all`."""
-    there = part().ITEMS
-    for name in names:
-        known("table or figure", name, [*there, "all"])
-    wanted = list(there) if "all" in names else list(dict.fromkeys(names))
-    return {name: part(there[name]) for name in wanted}
-
-
-class Recording(Listed):
+class Recording(ListSampler):
     """The runs that are missing; each is kept as a row when it ends, if somebody keeps rows."""
 
-    def __init__(self, needs: list[Any], results: Any | None, store: Path) -> None:
+    def __init__(self, needs: list[Need], results: Results | None, store: Path) -> None:
         super().__init__((need.spec, need.spec.id) for need in needs)
         self.needs, self.results, self.store = needs, results, store
         self.saved = time.monotonic()
         self.failed = False
 
-    def job(self, plan: Plan, trial: Trial) -> dict[str, Any]:
+    def job(self, execution: Execution, trial: Trial) -> Job:
         need = self.needs[trial.number]
-        stages = {str(rule): rule for rule in need.until}
-        return described(plan, trial, stages, "all" if stages else "never", need.rounds)
+        # where not every round is evaluated, those of the stops are, because their rules watch
+        watch = need.until or (PROPOSED if need.spec.evaluate_every > 1 else ())
+        stages, stop = {str(rule): rule for rule in watch}, "all" if need.until else "never"
+        return make_job(execution, trial, stages, stop=stop, rounds=need.rounds, average=need.average)
 
     def tell(self, trial: Trial) -> None:
         self.failed = self.failed or trial.state == "failed"
@@ -71,7 +51,7 @@ class Recording(Listed):
         self.saved = time.monotonic()
 
 
-def collect(needs: list[Any], results: Any, store: Path) -> None:
+def collect(needs: list[Need], results: Results, store: Path) -> None:
     """Takes over what run folders answer already."""
     for need in needs:
         if (store / need.spec.id / "trajectory.jsonl").exists():
@@ -80,15 +60,22 @@ def collect(needs: list[Any], results: Any, store: Path) -> None:
 
 
 def record(
-    needs: list[Any], results: Any | None, settings: dict[str, Any], seen: Watcher, interrupted: Callable[[], bool]
+    needs: list[Need],
+    results: Results | None,
+    execution: Execution,
+    on_change: OnChange,
+    interrupted: Callable[[], bool],
 ) -> list[Trial]:
-    """Trains these runs to their ends, by the executors of a sweep, and adds their rows to the results.
+    """Trains these runs to their ends and adds their rows to the results.
 
     One that fails ends all: what it lacks (data, weights, memory), the others lack too.
     """
-    plan = Plan(space=Space({"seed": 0}), objective="none", **settings)  # its points are not asked for: these are
-    sampler = Recording(needs, results, Path(plan.out))
-    return sweep(plan, seen, lambda: interrupted() or sampler.failed, sampler, sampler.job)
+    sampler = Recording(needs, results, Path(execution.out))
+
+    def ending() -> bool:
+        return interrupted() or sampler.failed
+
+    return run_trials(execution, sampler, lambda trial: sampler.job(execution, trial), on_change, ending)
 
 
 class TimeLeft:
@@ -102,27 +89,10 @@ class TimeLeft:
         done = [trial.number for trial in trials if trial.state in ENDED]
         spent, left = sum(self.costs[number] for number in done), sum(self.costs)
         pace = (time.monotonic() - self.begin) / spent if spent else 1 / self.parallel
-        return duration((left - spent) * pace)
+        return format_duration((left - spent) * pace)
 
 
-def overview(scale: Any, results: Any, modules: dict[str, Any]) -> list[dict[str, Any]]:
-    """For --list: each item's runs, how many are recorded, the hours of one core; last all of them, each run once."""
-    setting = part("setting")
-    found = []
-    lists = {name: setting.merged(module.specs(scale)) for name, module in modules.items()}
-    titles = {name: module.TITLE for name, module in modules.items()}
-    everything = setting.merged(need for needs in lists.values() for need in needs)
-    for name, needs in {**lists, "together": everything}.items():
-        missing = results.missing(needs)
-        found.append({
-            "item": name, "title": titles.get(name, "each run once"), "runs": len(needs),
-            "recorded": len(needs) - len(missing), "hours": round(sum(map(setting.cost, needs)) / 3600, 2),
-            "hours_left": round(sum(map(setting.cost, missing)) / 3600, 2),
-        })  # fmt: skip
-    return found
-
-
-def _recorded(store: Path, need: Any) -> Trajectory:
+def _recorded(store: Path, need: Need) -> Trajectory:
     """The rounds that the item asks for; another may have trained the run further."""
     record = Trajectory.load(store / need.spec.id / "trajectory.jsonl")
     return Trajectory(record.rows[: need.rounds])

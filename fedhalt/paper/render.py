@@ -1,33 +1,39 @@
-"""How tables and figures are written: Markdown and LaTeX, PNG and PDF, in the paper's colours."""
+"""How tables and figures are written: Markdown and LaTeX, PNG and PDF, in the paper's colors."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 
-from fedhalt import files
+from .. import files
+from ..errors import MissingExtra
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
-from matplotlib.colors import LinearSegmentedColormap
+try:
+    from matplotlib import pyplot
+    from matplotlib.colors import LinearSegmentedColormap, to_hex
+except ImportError:
+    raise MissingExtra("fedhalt.paper", "matplotlib", "report") from None
 
+plt: Any = pyplot
+"""For the modules that draw."""
 TEAL, GREEN, RED = "#007C97", "#009A66", "#ED1C24"
 GAIN = LinearSegmentedColormap.from_list("gain", [RED, "white", TEAL])
-USED = LinearSegmentedColormap.from_list("used", ["#00566a", TEAL, GREEN, "#d8f3e4"])
-"""From few rounds (dark blue) to many (light green): lightness rises all the way, so it reads in grey too."""
+USED = LinearSegmentedColormap.from_list("used", ["#00323d", TEAL, "#4fb98e", "#e3f7ec"])
+"""From few rounds (dark blue) to many (light green): lightness rises in even steps, so it reads in gray too."""
 MARKS = {"growth": ("o", TEAL, "-"), "val-loss": ("s", RED, "--"), "val-accuracy": ("^", "#8a6d00", ":")}
-"""A rule's mark, colour and dash: each alone tells them apart."""
+"""A rule's mark, color and dash: each alone tells them apart."""
 WORDS = {"growth": "proposed", "val-loss": "validation loss", "val-accuracy": "validation accuracy"}
 
-plt.rcParams.update({
+STYLE = {
     "font.size": 8, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False,
     "pdf.fonttype": 42, "svg.hashsalt": "fedhalt",
-})  # fmt: skip
+}  # fmt: skip
+"""The style of figures; it applies only while one is drawn."""
 
 
 def number(mean: float, spread: float = math.nan, digits: int = 1, sign: bool = False) -> str:
@@ -53,8 +59,9 @@ TEX = {
 
 
 def latex(header: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequence[Sequence[str | None]] | None) -> str:
-    """A booktabs table; needs booktabs, amssymb and, with colours, xcolor with its table option."""
-    lines = [r"\begin{tabular}{" + "l" * 2 + "c" * (len(header) - 2) + "}", r"\toprule"]
+    """A booktabs table; needs booktabs, amssymb, textcomp and, with colors, xcolor with its table option."""
+    columns = [_column(place, column) for place, column in enumerate(zip(header, *rows, strict=True))]
+    lines = [rf"\begin{{tabular}}{{{''.join(columns)}}}", r"\toprule"]
     lines += [" & ".join(_tex(cell) for cell in header) + r" \\", r"\midrule"]
     for place, row in enumerate(rows):
         shades = colours[place] if colours else [None] * len(row)
@@ -110,13 +117,32 @@ def heat(
 
 
 def shade(value: float, largest: float) -> str | None:
-    """The cell colour of a gain, as in the paper: blue for gains, red for losses, stronger for larger ones."""
+    """The cell color of a gain, as in the paper: blue for gains, red for losses, stronger for larger ones."""
     if math.isnan(value) or not largest:
         return None
-    return str(matplotlib.colors.to_hex(GAIN(0.5 + 0.45 * max(-1.0, min(1.0, value / largest))))).upper()
+    return str(to_hex(GAIN(0.5 + 0.45 * max(-1.0, min(1.0, value / largest))))).upper()
+
+
+def _column(place: int, cells: Sequence[str]) -> str:
+    """Two columns of words, then centered numbers; sentences are broken into lines."""
+    longest = max(map(len, cells))
+    return f"p{{{6 if longest < 150 else 9}cm}}" if longest > 50 else "l" if place < 2 else "c"
+
+
+INDEXED = re.compile(r"(?<!\w)([A-Za-zδ])_(?:\(([^)]*)\)|([a-z])(?![a-z]))")
+NEGATIVE = re.compile(r"(?<!\w)-(?=\d)")
 
 
 def _tex(text: str) -> str:
     bold = text.startswith("**") and text.endswith("**")
-    plain = "".join(TEX.get(letter, letter) for letter in (text[2:-2] if bold else text))
+    whole, parts, end = NEGATIVE.sub("−", text[2:-2] if bold else text), [], 0
+    for found in INDEXED.finditer(whole):
+        base, index = found[1].replace("δ", r"\delta"), (found[2] or found[3]).replace("−", "-")
+        parts += [_letters(whole[end : found.start()]), f"${base}_{{{index}}}$"]
+        end = found.end()
+    plain = "".join([*parts, _letters(whole[end:])])
     return rf"\underline{{\textbf{{{plain}}}}}" if bold else plain
+
+
+def _letters(text: str) -> str:
+    return "".join(TEX.get(letter, letter) for letter in text)

@@ -14,6 +14,8 @@ from .rows import Results, Row, mean, spread, stop
 from .setting import METHODS, RHO, TASKS, TAUS, TITLES, VALIDATION, Need, Scale, needs
 
 TITLE = "Figure result3: the threshold"
+LINES = 2
+"""Lines of panels for each task: ten beside each other are too small to read."""
 
 
 def specs(scale: Scale) -> Iterator[Need]:
@@ -21,13 +23,12 @@ def specs(scale: Scale) -> Iterator[Need]:
 
 
 def draw(results: Results, scale: Scale, folder: Path) -> list[Path]:
-    figure, axes = plt.subplots(
-        len(scale.tasks), len(METHODS), figsize=(15, 2.2 * len(scale.tasks)), layout="constrained", sharex=True,
-        sharey="row", squeeze=False,
-    )  # fmt: skip
+    lines, columns = LINES * len(scale.tasks), len(METHODS) // LINES
+    figure, axes = plt.subplots(lines, columns, figsize=(9.5, 1.8 * lines), layout="constrained", sharex=True)
     rows = []
-    for line, task in zip(axes, scale.tasks, strict=True):
-        for axis, method in zip(line, METHODS, strict=True):
+    for block, task in zip(axes.reshape(len(scale.tasks), LINES, columns), scale.tasks, strict=True):
+        for axis, method in zip(block.flat, METHODS, strict=True):
+            axis.sharey(block[0, 0])
             ours, theirs, rounds = _curves(results, scale, task, method)
             for values, colour, dash, mark in ((ours, render.TEAL, "-", "o"), (theirs, render.RED, "--", "s")):
                 middle, wide = np.array([mean(v) for v in values]), np.array([spread(v) for v in values])
@@ -41,8 +42,11 @@ def draw(results: Results, scale: Scale, folder: Path) -> list[Path]:
                 rows.append([TASKS[task], TITLES[method], f"{tau:g}", render.number(mean(r), spread(r)),
                              render.number(mean(mine), spread(mine)), render.number(mean(rival), spread(rival)),
                              str(len(mine))])  # fmt: skip
-        line[0].set_ylabel(f"{TASKS[task]}\nbalanced accuracy (%)")
-    axes[-1, 0].set_xticks(TAUS, [f"{tau:g}" for tau in TAUS], fontsize=6)
+        for line in block:
+            line[0].set_ylabel(f"{TASKS[task]}\nbalanced (%)")
+            for axis in line[1:]:
+                axis.tick_params(labelleft=False)
+    axes[-1, 0].set_xticks(TAUS, [f"{tau:g}".lstrip("0") for tau in TAUS])
     axes[-1, 0].minorticks_off()
     labels = ["proposed", "validation, the better of loss and accuracy"]
     figure.legend(axes[0, 0].get_lines(), labels, loc="outside lower center", ncols=2, title="threshold τ")

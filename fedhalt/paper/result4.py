@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedhalt.judge import candidate
-
+from ..rules import named_rule
 from . import render
 from .gains import runs
 from .render import plt
@@ -21,17 +20,17 @@ PAPER = {1: 1.3, 5: 2.8, 10: 4.3}
 
 
 def specs(scale: Scale) -> Iterator[Need]:
-    until = (candidate("growth", threshold=TAU_BAD, patience=RHO),)
+    until = (named_rule("growth", threshold=TAU_BAD, patience=RHO),)
     yield from needs(scale, skews=ALL_SKEWS, rates=["bad"], until=until)
 
 
 def draw(results: Results, scale: Scale, folder: Path) -> list[Path]:
     figure, axes = plt.subplots(
-        len(scale.tasks), len(RHOS), figsize=(14, 2.8 * len(scale.tasks)), layout="constrained", squeeze=False
+        len(RHOS), len(scale.tasks), figsize=(4.9 * len(scale.tasks), 8.4), layout="constrained", squeeze=False
     )
     rows, used = [], {rho: [] for rho in RHOS}  # type: tuple[list[list[str]], dict[int, list[float]]]
     never = {rho: 0 for rho in RHOS}
-    for line, task in zip(axes, scale.tasks, strict=True):
+    for line, task in zip(axes.T, scale.tasks, strict=True):
         for axis, rho in zip(line, RHOS, strict=True):
             grid = np.full((len(METHODS), len(ALL_SKEWS)), np.nan)
             for i, method in enumerate(METHODS):
@@ -42,8 +41,8 @@ def draw(results: Results, scale: Scale, folder: Path) -> list[Path]:
                     values = [100 * (each.round if each else scale.rounds) / scale.rounds for each in stops]
                     grid[i, j] = mean(values)
                     used[rho] += values
-            columns = [f"{SYMBOLS[skew]}\n{c:g}" for skew, c in ALL_SKEWS]
-            render.heat(axis, grid, [TITLES[m] for m in METHODS], columns, colours=render.USED, low=0, high=40, size=6)
+            columns = [f"${SYMBOLS[skew]}$\n{c:g}" for skew, c in ALL_SKEWS]
+            render.heat(axis, grid, [TITLES[m] for m in METHODS], columns, colours=render.USED, low=0, high=40, size=7)
             axis.set_title(f"{TASKS[task]}, ρ = {rho}")
     for rho, values in used.items():
         rounds, paper = mean(values) / 100 * scale.rounds, PAPER[rho]

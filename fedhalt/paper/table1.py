@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-from . import accuracy, published
+from . import accuracy
 from .accuracy import Line
 from .rows import Results
 from .setting import PHIS, Need, Scale, needs
@@ -24,16 +24,8 @@ def draw(results: Results, scale: Scale, folder: Path) -> list[Path]:
         Line(
             f"{word} rate, {scale.rates[word]:g} (paper {10.0**power:g})",
             {"skew": "dirichlet", "c": 0.1, "compat": None, "lr": scale.rates[word]},
-            _paper(power),
+            accuracy.published_in("table1_accuracy_by_learning_rate", log10_eta=power),
         )
         for word, power in PUBLISHED.items()
     ]
     return accuracy.draw(results, scale, "table1", TITLE, lines, folder)
-
-
-def _paper(power: int) -> Callable[[str, str], tuple[float, int | None] | None]:
-    def found(task: str, method: str) -> tuple[float, int | None] | None:
-        row = published.find("table1_accuracy_by_learning_rate", task=task, log10_eta=power, method=method)
-        return row and (float(row["accuracy_percent"]), int(row["log10_phi"]) if row["log10_phi"] else None)
-
-    return found

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedhalt.judge import candidate
-
+from ..rules import named_rule
 from . import published, render
 from .gains import pairs
 from .render import plt
@@ -17,7 +16,7 @@ from .rows import Results, mean, spread
 from .setting import ALL_SKEWS, METHODS, RHO, SYMBOLS, TASKS, TAU, TITLES, VALIDATION, Need, Scale, needs
 
 TITLE = "Table 2: gain over validation-based stopping"
-THREE = tuple(candidate(name, threshold=TAU, patience=RHO) for name in ("growth", *VALIDATION))
+THREE = tuple(named_rule(name, threshold=TAU, patience=RHO) for name in ("growth", *VALIDATION))
 KINDS = {
     "": (
         "balanced",
@@ -86,8 +85,8 @@ def _paper(task: str, method: str, skew: tuple[str, float]) -> float:
 
 
 def _picture(grids: dict[str, tuple[list[list[float]], list[list[float]]]], scale: Scale, folder: Path) -> list[Path]:
-    figure, axes = plt.subplots(len(grids), 2, figsize=(12, 2.9 * len(grids)), layout="constrained", squeeze=False)
-    columns = [f"{SYMBOLS[skew]}\n{c:g}" for skew, c in ALL_SKEWS]
+    figure, axes = plt.subplots(len(grids), 2, figsize=(10.5, 2.9 * len(grids)), layout="constrained", squeeze=False)
+    columns = [f"${SYMBOLS[skew]}$\n{c:g}" for skew, c in ALL_SKEWS]
     for line, (task, both) in zip(axes, grids.items(), strict=True):
         for axis, who, values in zip(line, ("ours", "paper"), both, strict=True):
             render.heat(

@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
+import math
+import pickletools
 import re
 import time
 import warnings
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from . import files
-from .arrays import Patterns, named
-from .check import FedhaltError, MissingExtra
-from .distance import Meter
+from .. import files
+from ..errors import FedhaltError, MissingExtra, about
+from ..measure import tensors
+from ..measure.arrays import Array, Patterns, dense, is_floating, matches, named
+from ..measure.average import Window, same_arrays
+from ..measure.distance import Meter
+from ..measure.drift import COLUMNS, DriftMeter
+from ..measure.rebuild import floating_arrays, rebuild
 
+LONGEST_NAME = 1000
 SUFFIXES = (".safetensors", ".npz", ".npy", ".pt", ".pth")
 
 
-def read(path: Path, chosen: bool = True) -> dict[str, Any]:
+def read(path: Path, chosen: bool = True, others: bool = False) -> dict[str, Any]:
     """The arrays of one saved model; nothing in it is ever executed.
 
-    A file with several groups of arrays (a model and its optimiser) is refused unless some were chosen.
+    A file with several groups of arrays (a model and its optimizer) is refused unless some were chosen.
     """
     if path.suffix not in SUFFIXES:
         raise FedhaltError(f"{path}: unknown kind of model file; known: {', '.join(SUFFIXES)}")
+    files.require_regular(path)
     if path.suffix == ".safetensors":
-        return dict(files.to_arrays(path.read_bytes(), path))
+        return dict(tensors.to_arrays(files.read_any(path), path, others))
     if path.suffix in (".pt", ".pth"):
         try:
             import torch
@@ -40,6 +49,7 @@ def read(path: Path, chosen: bool = True) -> dict[str, Any]:
             elif path.suffix == ".npy":
                 content = np.load(file, allow_pickle=False)
             else:
+                _require_short_names(file)
                 content = torch.load(file, map_location="cpu", weights_only=True)
             arrays = {name: leaf for name, leaf in named(content) if hasattr(leaf, "dtype")}
             groups = [key for key, part in content.items() if _holds_arrays(part)] if isinstance(content, dict) else []
@@ -52,6 +62,25 @@ def read(path: Path, chosen: bool = True) -> dict[str, Any]:
         found = ", ".join(map(str, groups))
         raise FedhaltError(f"{path} holds several groups of arrays ({found}); choose, e.g. --include '{groups[0]}.*'")
     return arrays
+
+
+def _as_arrays(model: dict[str, Any]) -> dict[str, Array]:
+    return {name: dense(leaf) if is_floating(name, leaf) else np.asarray(leaf) for name, leaf in model.items()}
+
+
+def _require_short_names(file: BinaryIO) -> None:
+    """Refuses a class whose name is none: torch's message about it takes time by the square of its length."""
+    if zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as archive:
+            streams: list[Any] = [archive.read(name) for name in archive.namelist() if name.endswith("data.pkl")]
+    else:
+        file.seek(0)
+        streams = [file] * 4  # one pickle behind the other
+    for stream in streams:
+        for opcode, argument, _ in pickletools.genops(stream):
+            if opcode.name == "GLOBAL" and len(str(argument)) > LONGEST_NAME:
+                raise ValueError(f"it names a class of {len(str(argument))} letters")
+    file.seek(0)
 
 
 def _holds_arrays(part: Any) -> bool:
@@ -85,6 +114,7 @@ class Checkpoints:
         self.include, self.exclude = include, exclude
         self._chosen = include is not None or exclude is not None
         self._meter: Meter | None = None
+        self._drift = DriftMeter() if any(column in COLUMNS for column in columns) else None
         self._seen: dict[Path, None] = {}  # in the order they were read
         if start is not None:
             self._begin(start)
@@ -112,15 +142,39 @@ class Checkpoints:
         params = read(path, self._chosen)
         try:
             now = self._meter.leaves(params)
-            row = self._meter.measure(now)
+            row: dict[str, Any] = dict(self._meter.measure(now))
+            if self._drift is not None:
+                self._drift = self._drift.added(now) if math.isfinite(row["distance"]) else self._drift
+                row |= self._drift.columns
             self._meter.keep(now)
         except FedhaltError as error:
             raise FedhaltError(f"{path}: {error}") from None
         self._seen[path] = None
         return {"round": len(self._seen) - (self.start is None), **row, "checkpoint": path.name}
 
+    def average(self, rounds: int, last: int) -> tuple[bytes, list[str]]:
+        """The mean of the models of the `rounds` rounds up to round `last`, as a safetensors file; and their names.
+
+        Every floating-point array that `include` chooses is averaged, watched or not; the others are the last model's.
+        A model that is not finite is left out.
+        """
+        taken = [path for path in self._seen if not self._is_start(path)][self.start is None :][:last][-rounds:]
+        mean = Window(rounds)
+        for path in taken:
+            with about(path):
+                mean = mean.added(same_arrays(floating_arrays(self._whole(path)), mean.last))
+        mean, places = mean.finite()
+        names = [taken[place].name for place in places]
+        model = rebuild(_as_arrays(self._whole(taken[places[-1]])), mean.mean())
+        facts = {"fedhalt": "average", "first": names[0], "last": names[-1], "models": str(len(names))}
+        return tensors.pack(model, facts), names
+
+    def _whole(self, path: Path) -> dict[str, Any]:
+        """All arrays of a model that `include` chooses."""
+        return {name: leaf for name, leaf in read(path, others=True).items() if matches(name, self.include)}
+
     def follow(self, interval: float) -> Iterator[dict[str, Any]]:
-        """Rows as the files come, for ever. A file that cannot be read yet is waited for."""
+        """Rows as the files come, forever. A file that cannot be read yet is waited for."""
         stuck: tuple[Path, int] | None = None
         told: Path | None = None
         while True:

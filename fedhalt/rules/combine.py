@@ -1,42 +1,18 @@
-"""A fixed budget, and rules made of rules."""
+"""Rules made of rules."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-from ..check import FedhaltError, whole
-from .base import Row, Rule, State, Status, next_round
-
-
-def is_rule(value: object) -> bool:
-    """Whether it is a rule: made, not a class or a name."""
-    return callable(getattr(value, "step", None)) and not isinstance(value, type)
-
-
-@dataclass(frozen=True)
-class Budget:
-    """A fixed number of rounds: what federated learning does today (the paper's R = 500)."""
-
-    rounds: int = 500
-    reads: ClassVar[tuple[str, ...]] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "rounds", whole("rounds", self.rounds))
-
-    def begin(self) -> State:
-        return {"round": 0}
-
-    def step(self, state: State, row: Row) -> tuple[State, Status]:
-        r = next_round(state, row)
-        stop = r >= self.rounds
-        return {"round": r}, Status(r, float(r), None, r, stop, "budget" if stop else "")
+from ..errors import FedhaltError
+from .base import Row, Rule, State, Status, is_rule, next_round
 
 
 @dataclass(frozen=True, init=False)
 class Combination(ABC):
-    """Skeleton: steps every rule and remembers which have fired, and why."""
+    """Base class: steps every rule and remembers which have fired, and why."""
 
     rules: tuple[Rule, ...]
 
@@ -55,7 +31,7 @@ class Combination(ABC):
 
     @abstractmethod
     def enough(self, fired: int) -> bool:
-        """Whether that many fired rules stop the run."""
+        """Whether this many fired rules stop the run."""
 
     def begin(self) -> State:
         return {"round": 0, "states": [rule.begin() for rule in self.rules], "reasons": [""] * len(self.rules)}
@@ -75,14 +51,28 @@ class Combination(ABC):
         stop = self.enough(len(fired))
         assert lead is not None
         verdict = Status(
-            r, lead.value, lead.growth, len(fired), stop, " and ".join(dict.fromkeys(fired)) if stop else ""
+            r, lead.value, lead.signal, len(fired), stop, " and ".join(dict.fromkeys(fired)) if stop else ""
         )
         return {"round": r, "states": states, "reasons": reasons}, verdict
 
 
 @dataclass(frozen=True, init=False)
 class AnyOf(Combination):
-    """Stops when the first of its rules has; streak counts those that fired, value and growth are the first rule's."""
+    """Stops when the first of its rules fires.
+
+    In its statuses, `streak` counts the rules that have fired; `value` and `signal` are those of the first rule.
+
+    Args:
+        *rules: At least one rule.
+
+    Raises:
+        FedhaltError: If there is no rule, or one of them is not a rule.
+
+    Examples:
+        >>> from fedhalt import AnyOf, Budget, GrowthRate, stop_round
+        >>> stop_round(AnyOf(GrowthRate(0.1, 2), Budget(4)), [1.0, 2.0, 3.0, 3.1, 3.2])
+        4
+    """
 
     def enough(self, fired: int) -> bool:
         return fired >= 1
@@ -90,7 +80,19 @@ class AnyOf(Combination):
 
 @dataclass(frozen=True, init=False)
 class AllOf(Combination):
-    """Stops when each of its rules has fired, in this round or an earlier one."""
+    """Stops when each of its rules has fired, in this round or an earlier one.
+
+    Args:
+        *rules: At least one rule.
+
+    Raises:
+        FedhaltError: If there is no rule, or one of them is not a rule.
+
+    Examples:
+        >>> from fedhalt import AllOf, Budget, GrowthRate, stop_round
+        >>> stop_round(AllOf(GrowthRate(0.1, 2), Budget(4)), [1.0, 2.0, 3.0, 3.1, 3.2])
+        5
+    """
 
     def enough(self, fired: int) -> bool:
         return fired == len(self.rules)
@@ -98,26 +100,51 @@ class AllOf(Combination):
 
 @dataclass(frozen=True, init=False)
 class TwoStages(AnyOf):
-    """Two rules of a trial: the first ends a hopeless one ("screened"), the second one that is done (its own reason).
+    """The two rules of a tuning trial: the first ends hopeless trials, the second ends trials that are done.
 
-    Where both fire in one round the trial is screened; a run that diverged is hopeless whoever says so. `HOPELESS`
-    holds the reasons that mean it.
+    The reason is "screened" if the first rule fires, otherwise that of the second. If both fire in the same round, the
+    trial is screened. A run that diverged keeps the reason "diverged".
 
-    >>> from fedhalt import GrowthRate, TwoStages, Wandering, replay
-    >>> thrown_about = [{"distance": 1.0, "update_norm": 1.0}] * 9
-    >>> next(s for s in replay(TwoStages(Wandering(0.5, 2), GrowthRate(1e-9, 9)), thrown_about) if s.stop).reason
-    'screened'
+    Args:
+        screen: The rule that ends hopeless trials.
+        converge: The rule that ends trials that are done.
+
+    Raises:
+        FedhaltError: If one of them is not a rule.
+
+    Examples:
+        >>> from fedhalt import GrowthRate, TwoStages, Wandering, replay
+        >>> back_and_forth = [{"distance": 1.0, "update_norm": 1.0}] * 9
+        >>> next(s for s in replay(TwoStages(Wandering(0.5, 2), GrowthRate(1e-9, 9)), back_and_forth) if s.stop).reason
+        'screened'
     """
-
-    HOPELESS: ClassVar[tuple[str, ...]] = ("screened", "diverged")
 
     def __init__(self, screen: Rule, converge: Rule) -> None:
         super().__init__(screen, converge)
 
     def step(self, state: State, row: Row) -> tuple[State, Status]:
         after, status = super().step(state, row)
-        screened, done = after["reasons"]
         if not status.stop:
             return after, status
-        diverged = "diverged" in (screened, done)
-        return after, status._replace(reason="diverged" if diverged else "screened" if screened else done)
+        screened, done = after["reasons"]
+        if "diverged" in (screened, done):
+            return after, status._replace(reason="diverged")
+        return after, status._replace(reason="screened" if screened else done)
+
+
+def is_hopeless(reason: str, screened: bool = False) -> bool:
+    """Whether a run that ended should be discarded: because it was screened, or because it diverged.
+
+    Args:
+        reason: The reason of the stop.
+        screened: Whether a screening rule fired, if the reason is that rule's own.
+
+    Returns:
+        True if the run is hopeless. Any other run that a rule ended is done and keeps its result.
+
+    Examples:
+        >>> from fedhalt.rules import is_hopeless
+        >>> is_hopeless("diverged"), is_hopeless("wandering", screened=True), is_hopeless("saturated")
+        (True, True, False)
+    """
+    return screened or reason in ("screened", "diverged")

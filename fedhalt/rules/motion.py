@@ -1,112 +1,150 @@
-"""What the model is doing: the local exponent of its distance, a word for it, and whether a stop came by the clock.
+"""What the model is doing: the local exponent of its distance, and a word for it.
 
-For a smooth delta_r = c r^a the paper's growth rate is a / r: it falls below any threshold near round a / tau, whatever
-the accuracy does. The exponent a = d ln delta / d ln r does not fall by itself: it goes to 0 where the distance
-saturates, stays at 1/2 for a random walk and at 1 for a straight drift. Averaged over ln r with weight (s / r)^3, that
-is over about the last third of the run:
+The exponent a = d ln delta / d ln r is 1 for a straight drift, 1/2 for a random walk, and 0 where the distance no
+longer grows. The words are "diverging" (above 1.5), "still moving" (from 0.75), "diffusing" (from 0.25), and below that
+"saturated", or "going nowhere" if the updates cancel.
 
-    num_r = (r' / r)^3 num_{r'} + ln(delta_r / delta_{r'})
-    den_r = (r' / r)^3 den_{r'} + ln(r / r')
-    a_r   = num_r / den_r
-
-r' is the round recorded before r. It is exactly a for a power law, and scaling the model does not change it.
+Examples:
+    >>> from fedhalt.rules import motion
+    >>> motion.of({"round": r, "distance": r**0.5} for r in range(1, 50)).word
+    'diffusing'
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ..check import FedhaltError
-from .base import Row, Rule, State, Status, number
+from ..errors import FedhaltError
+from .base import Row, State, number
+from .columns import Block, Table, are_floats, blocks_of
+from .signals.exponent import LocalExponent
 
-CLOCK = ": the clock, not the model"
+__all__ = ["Motion", "begin", "of", "step"]
+
+EXPONENT = LocalExponent()
 
 
 class Motion(NamedTuple):
-    """The local exponent, None where there is none yet, and the word for it."""
+    """The local exponent (None where it is not defined) and the word for it.
+
+    Attributes:
+        exponent: The local exponent.
+        word: "still moving", "diffusing", "saturated", "going nowhere", "diverging", or empty.
+
+    Examples:
+        >>> from fedhalt.rules.motion import Motion
+        >>> Motion(1.0, "still moving").word
+        'still moving'
+    """
 
     exponent: float | None = None
     word: str = ""
 
 
 def begin() -> State:
-    """The state before the first round."""
-    return {"round": 0, "distance": None, "num": 0.0, "den": 0.0, "squares": 0.0}
+    """The state before the first round.
+
+    Returns:
+        A state for `step`. It can be stored as JSON.
+
+    Examples:
+        >>> from fedhalt.rules.motion import begin
+        >>> begin()["round"]
+        0
+    """
+    return {**EXPONENT.begin(), "squares": 0.0}
 
 
 def step(state: State, r: int, row: Row) -> tuple[State, Motion]:
-    """The state after this round and what the model does; a row without a distance changes nothing."""
-    distance = _size(row, "distance", r)
-    if distance is None:
-        return state, Motion()
-    last, before, squares = state["round"], state["distance"], state["squares"]
-    update = _size(row, "update_norm", r) if squares is not None else None
-    squares = None if update is None else squares + update * update  # a sum with a gap says nothing about cancelling
-    anew = {"round": r, "distance": distance, "num": 0.0, "den": 0.0, "squares": squares}
-    if not math.isfinite(distance):
-        return {**anew, "distance": None}, Motion(None, "diverging")
-    change = None if before is None or not 0 < last < r else _change(before, distance)
-    if change is None:
-        return anew, Motion()
-    weight = (last / r) * (last / r) * (last / r)
-    num, den = weight * state["num"] + change, weight * state["den"] + math.log(r / last)
-    exponent = num / den
-    return {**anew, "num": num, "den": den}, Motion(exponent, _word(exponent, distance, squares))
+    """Steps one round.
+
+    Args:
+        state: The state after the previous round.
+        r: The round.
+        row: The recorded columns. A row without a distance changes nothing.
+
+    Returns:
+        The new state, and what the model is doing.
+
+    Examples:
+        >>> from fedhalt.rules.motion import step
+        >>> state, first = step(begin(), 1, {"distance": 1.0})
+        >>> state, second = step(state, 2, {"distance": 2.0})
+        >>> first, second
+        (Motion(exponent=None, word=''), Motion(exponent=1.0, word='still moving'))
+    """
+    (moved,) = _moves(state, [(r, _norm(row, "distance"), _norm(row, "update_norm"))])
+    return moved[0], _described(*moved)
+
+
+def over(rows: Table | Sequence[Row]) -> list[Motion]:
+    """What the model was doing in every round of a record."""
+    return [_described(*moved) for moved in _moves(begin(), _rounds(rows))]
+
+
+def at(rows: Table | Sequence[Row], last: int | None = None) -> Motion:
+    """What the model was doing in round `last` of a record, by default in its last one."""
+    upto = _rounds(rows) if last is None else itertools.takewhile(lambda one: one[0] <= last, _rounds(rows))
+    newest = deque(_moves(begin(), upto), maxlen=1)
+    return _described(*newest[0]) if newest else Motion()
 
 
 def of(rows: Iterable[Row]) -> Motion:
-    """What the model was doing in the last of these recorded rounds."""
-    state, motion = begin(), Motion()
-    for row in rows:
-        state, motion = step(state, row["round"], row)
-    return motion
+    """What the model was doing in the last of these rounds.
 
+    Args:
+        rows: Recorded rows, each with its `round`.
 
-@dataclass(frozen=True)
-class Explained:
-    """A rule whose verdicts also say what the model is doing: whatever steps rules for people steps this."""
+    Returns:
+        The exponent and the word for it.
 
-    rule: Rule
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        return self.rule.reads
-
-    def begin(self) -> State:
-        return {"rule": self.rule.begin(), "motion": begin()}
-
-    def step(self, state: State, row: Row) -> tuple[State, Status]:
-        after, status = self.rule.step(state["rule"], row)
-        moved, motion = step(state["motion"], status.round, row)
-        return {"rule": after, "motion": moved}, status._replace(exponent=motion.exponent, motion=motion.word)
-
-
-def told(exponent: float | None, word: str, reason: str = "") -> str:
-    """Exponent and word; beside the reason of a stop also whether the clock made it.
-
-    >>> told(0.4213, "diffusing", "saturated")
-    '0.42, diffusing: the clock, not the model'
+    Examples:
+        >>> from fedhalt.rules.motion import of
+        >>> of({"round": r, "distance": float(r)} for r in range(1, 10)).word
+        'still moving'
     """
+    return at(list(rows))
+
+
+_Round = tuple[int, float | None, float | None]
+"""A round, its distance and the norm of its update."""
+
+_Moved = tuple[State, float | None, bool]
+"""The state after a round, its exponent, and whether the round recorded a distance."""
+
+
+def _moves(state: State, rounds: Iterable[_Round]) -> Iterator[_Moved]:
+    step = EXPONENT.step
+    for r, distance, update in rounds:
+        if distance is None:
+            yield state, None, False
+            continue
+        squares = state["squares"]
+        state, exponent = step(state, r, (distance,))
+        # a sum with a gap says nothing about cancelling
+        state["squares"] = None if squares is None or update is None else squares + update * update
+        yield state, exponent, True
+
+
+def _rounds(rows: Table | Sequence[Row]) -> Iterator[_Round]:
+    for block in blocks_of(rows):
+        yield from zip(block.values("round"), _norms(block, "distance"), _norms(block, "update_norm"), strict=True)
+
+
+def _described(state: State, exponent: float | None, recorded: bool) -> Motion:
+    if recorded and state["distance"] is None:
+        return Motion(None, "diverging")  # not finite
     if exponent is None:
-        return word or "-"
-    clock = reason == "saturated" and word in ("still moving", "diffusing")
-    return f"{exponent:z.2f}, {word}{CLOCK if clock else ''}"
-
-
-def why(reason: str, exponent: float | None, word: str) -> str:
-    """Why a run ended, as every view says it.
-
-    >>> f"stop at round 111 ({why('saturated', 0.4213, 'diffusing')})"
-    'stop at round 111 (saturated; exponent 0.42, diffusing: the clock, not the model)'
-    """
-    return reason if exponent is None else f"{reason}; exponent {told(exponent, word, reason)}"
+        return Motion()
+    return Motion(exponent, _word(exponent, state["distance"], state["squares"]))
 
 
 def _word(exponent: float, distance: float, squares: float | None) -> str:
-    """The boundaries lie in the middle between 0, 1/2, 1 and 2."""
+    """The boundaries are the midpoints between 0, 1/2, 1 and 2."""
     if exponent > 1.5:
         return "diverging"
     if exponent >= 0.75:
@@ -117,20 +155,19 @@ def _word(exponent: float, distance: float, squares: float | None) -> str:
     return "going nowhere" if distance == 0 or undone else "saturated"
 
 
-def _change(before: float, now: float) -> float | None:
-    """ln(now / before), 0 for 0 after 0; None where no number says it, as from 0 to anything else."""
-    if now == before:
-        return 0.0
-    ratio = now / before if before else 0.0
-    return math.log(ratio) if 0 < ratio < math.inf else None
+def _norms(block: Block, column: str) -> Sequence[float | None]:
+    values = block.values(column)
+    if are_floats(values) and min(values) >= 0:
+        return values
+    return [None if value is None else _norm({column: value}, column) for value in values]
 
 
-def _size(row: Row, column: str, r: int) -> float | None:
-    """A recorded norm, None where there is none: the rule, not this, complains about columns."""
+def _norm(row: Row, column: str) -> float | None:
+    """A recorded norm, or None. The rule, not this function, reports missing columns."""
     if row.get(column) is None:
         return None
     try:
-        value = number(row, column, r)
+        value = number(row, column, 0)
     except FedhaltError:
         return None
     return None if value < 0 else value

@@ -1,26 +1,49 @@
-"""The baselines the paper compares with: validation loss or accuracy that no longer improves."""
+"""The baselines of the paper: validation loss or accuracy that no longer improves."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from ..check import FedhaltError, flag, known, positive, whole
+from ..errors import FedhaltError, flag, positive, require_one_of, text, whole
 from .base import Row, State, Status, next_round, number
 
-HIGHER_IS_BETTER = {"val_loss": False, "val_accuracy": True}
+HIGHER_IS_BETTER = {"loss": False, "accuracy": True}
+"""By the last word of a column's name."""
+
+
+def is_higher_better(column: str) -> bool:
+    """Whether a larger value of this column is better, where its name says so."""
+    last = column.rpartition("_")[2]
+    if last not in HIGHER_IS_BETTER:
+        raise FedhaltError(f"say whether a larger {column!r} is better: higher_is_better=True or False")
+    return HIGHER_IS_BETTER[last]
 
 
 @dataclass(frozen=True)
 class Plateau:
-    """Stop after `patience` evaluations in a row without an improvement of more than `threshold`.
+    """Stops after `patience` evaluations in a row without an improvement of more than `threshold`.
 
-    A loss improves when L < best - tau (best starts at infinity, tau in nats); an accuracy when
-    A > best + tau (best starts at 0). Accuracies are recorded as fractions, but the threshold is
-    in percentage points, as in the authors' runs: tau = 0.01 is 0.01 points, practically "any
-    improvement". `acc_unit="fraction"` compares the fractions as they are.
+    A loss improves when L < best - tau (best starts at infinity, tau is in nats). An accuracy improves when A > best +
+    tau (best starts at 0). Accuracies are recorded as fractions, but the threshold is in percentage points, as in the
+    authors' runs: tau = 0.01 is 0.01 points, practically any improvement.
 
-    A round that was not evaluated (None) neither counts nor resets; NaN is no improvement.
+    A round that was not evaluated (None) neither counts nor resets the streak. NaN is not an improvement.
+
+    Args:
+        column: The recorded column, such as "val_loss" or "val_accuracy".
+        threshold: tau.
+        patience: How many evaluations in a row without an improvement.
+        higher_is_better: Whether a larger value is better. Known where the name ends in "accuracy" or "loss".
+        acc_unit: "percent" compares accuracies in percentage points, "fraction" as recorded.
+
+    Raises:
+        FedhaltError: If a setting is out of range, or `higher_is_better` is missing for another column.
+
+    Examples:
+        >>> from fedhalt import Plateau, stop_round
+        >>> stop_round(Plateau("val_loss", threshold=0.01, patience=2), [1.0, 0.5, 0.499, 0.6])
+        4
     """
 
     column: str = "val_loss"
@@ -30,15 +53,14 @@ class Plateau:
     acc_unit: Literal["percent", "fraction"] = "percent"
 
     def __post_init__(self) -> None:
+        text("column", self.column)
         object.__setattr__(self, "threshold", positive("threshold", self.threshold))
         object.__setattr__(self, "patience", whole("patience", self.patience))
-        known("acc_unit", self.acc_unit, ("percent", "fraction"))
+        require_one_of("acc_unit", self.acc_unit, ("percent", "fraction"))
         if self.higher_is_better is not None:
             flag("higher_is_better", self.higher_is_better)
         else:
-            if self.column not in HIGHER_IS_BETTER:
-                raise FedhaltError(f"say whether a larger {self.column!r} is better: higher_is_better=True or False")
-            object.__setattr__(self, "higher_is_better", HIGHER_IS_BETTER[self.column])
+            object.__setattr__(self, "higher_is_better", is_higher_better(self.column))
 
     @property
     def reads(self) -> tuple[str, ...]:

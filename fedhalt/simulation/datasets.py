@@ -1,4 +1,4 @@
-"""Images and labels, resident in memory as bytes; normalised once, by `model.normalised`."""
+"""Images and labels, resident in memory as bytes; normalized once, by `model.normalised`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .check import FedhaltError, MissingExtra, known
+from .. import files
+from ..errors import FedhaltError, MissingExtra, about, require_one_of
 from .seeds import rng
 
 SHORT = {"blood": "bloodmnist", "derma": "dermamnist", "path": "pathmnist"}
 SIZES = (28, 64, 128, 224)
 SPLITS = ("train", "val", "test")
+MOST_CLASSES = 2**16
+"""A larger label is a mistake: a head for so many classes would fill the memory."""
+FEWEST = 4
+"""Images that can be split 60 / 20 / 20 with none of the parts empty."""
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
 
@@ -67,7 +72,7 @@ def load(name: str, size: int = 28, root: str | os.PathLike[str] | None = None) 
     if name not in SHORT and name not in flags:
         if path.is_dir():
             return from_folder(path, size)
-        known("data set", name, ["digits", *SHORT, *flags])
+        require_one_of("data set", name, ["digits", *SHORT, *flags])
     return from_medmnist(SHORT.get(name, name), size, root or os.environ.get("FEDHALT_DATA"))
 
 
@@ -97,7 +102,7 @@ def from_medmnist(flag: str, size: int, root: str | os.PathLike[str] | None) -> 
         except Exception as error:  # no network, no permission, a broken download: one answer for the user
             raise FedhaltError(
                 f"{path.name} is not in {folder} and could not be downloaded ({type(error).__name__}); "
-                f"put the file there or name its folder by --data-root or FEDHALT_DATA"
+                f"put the file there or name its folder with --data-root or FEDHALT_DATA"
             ) from None
     return from_npz(path, flag)
 
@@ -109,12 +114,8 @@ def from_npz(path: Path, name: str | None = None) -> Data:
     try:
         with open(path, "rb") as file:
             content = dict(np.load(file, allow_pickle=False))
-        splits = {}
-        for split in SPLITS:
-            images, labels = content[f"{split}_images"], content[f"{split}_labels"]
-            if not len(images) or labels.size != len(images) or labels.dtype.kind not in "iu" or labels.min() < 0:
-                raise FedhaltError(f"{split} needs images, and one label each that is a whole number from 0 on")
-            splits[split] = (_pixels(images), labels.reshape(-1))
+        splits = {split: _checked(split, content[f"{split}_images"], content[f"{split}_labels"]) for split in SPLITS}
+        _same_shape({split: images for split, (images, _) in splits.items()})
     except KeyError as error:
         raise FedhaltError(
             f"{path} lacks {error}: MedMNIST's format has images and labels of train, val and test"
@@ -122,45 +123,74 @@ def from_npz(path: Path, name: str | None = None) -> Data:
     except FedhaltError as error:
         raise FedhaltError(f"{path}: {error}") from None
     except Exception as error:  # a damaged archive makes numpy and zipfile raise almost anything
-        raise FedhaltError(f"{path} cannot be read as a data file: {str(error).splitlines()[0]:.200}") from None
+        raise FedhaltError(f"{path} cannot be read as a data file: {_first_line(error)}") from None
     classes = 1 + max(int(labels.max()) for _, labels in splits.values())
     keys = {
         key.removeprefix("train_"): values
         for key, values in content.items()
         if key.startswith("train_")
         and key not in ("train_images", "train_labels")
+        and isinstance(values, np.ndarray)
         and values.shape == splits["train"][1].shape
     }
     train, val, test = (_split(images, labels) for images, labels in splits.values())
     return Data(name or path.stem, classes, train, val, test, keys)
 
 
+def _checked(split: str, images: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[Any]]:
+    """Images and labels of one split, if they are some."""
+    pixels = _pixels(images)
+    if not pixels.size or labels.size != len(pixels) or labels.dtype.kind not in "iu" or labels.min() < 0:
+        raise FedhaltError(f"{split} needs images, and one label each that is a whole number from 0 on")
+    if labels.max() >= MOST_CLASSES:
+        raise FedhaltError(f"{split} has the label {labels.max()}: there may be {MOST_CLASSES:,} classes, from 0 on")
+    return pixels, labels.reshape(-1)
+
+
+def _same_shape(images: dict[str, NDArray[np.uint8]]) -> None:
+    shapes = {split: "{} channels of {} x {} pixels".format(*pixels.shape[1:]) for split, pixels in images.items()}
+    if len(set(shapes.values())) > 1:
+        raise FedhaltError(f"images differ: {', '.join(f'{split} has {shape}' for split, shape in shapes.items())}")
+
+
+def _first_line(error: Exception) -> str:
+    return f"{(str(error).splitlines() or [type(error).__name__])[0]:.200}"
+
+
 def from_folder(folder: Path, size: int) -> Data:
     """Images by class, resized to size x size RGB; without `train`, `val`, `test` folders split 60 / 20 / 20."""
-    from PIL import Image
-
-    def read(part: Path, classes: list[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        images, labels = [], []
-        for index, name in enumerate(classes):
-            for file in sorted((part / name).iterdir()) if (part / name).is_dir() else []:
-                if file.suffix.lower() in PICTURES:
-                    try:
-                        with Image.open(file) as image:
-                            images.append(np.asarray(image.convert("RGB").resize((size, size))))
-                    except OSError as error:
-                        raise FedhaltError(f"{file} cannot be read as an image: {error}") from None
-                    labels.append(index)
-        if not images:
-            raise FedhaltError(f"{part} holds no images in class folders (class/image.png)")
-        return np.stack(images).transpose(0, 3, 1, 2).copy(), np.array(labels, np.int64)
-
     ready = all((folder / split).is_dir() for split in SPLITS)
     top = folder / "train" if ready else folder
     classes = sorted(entry.name for entry in top.iterdir() if entry.is_dir() and not entry.name.startswith("."))
     if not ready:
-        return _shared_out(folder.name, len(classes), *read(folder, classes))
-    train, val, test = (_split(*read(folder / split, classes)) for split in SPLITS)
+        with about(folder):
+            return _shared_out(folder.name, len(classes), *_images(folder, classes, size))
+    train, val, test = (_split(*_images(folder / split, classes, size)) for split in SPLITS)
     return Data(folder.name, len(classes), train, val, test)
+
+
+def _images(part: Path, classes: list[str], size: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The pictures in the folders of these classes, and which of them each is in."""
+    images, labels = [], []
+    for index, name in enumerate(classes):
+        inside = sorted((part / name).iterdir()) if (part / name).is_dir() else []
+        pictures = [file for file in inside if file.suffix.lower() in PICTURES]
+        images += [_picture(file, size) for file in pictures]
+        labels += [index] * len(pictures)
+    if not images:
+        raise FedhaltError(f"{part} holds no images in class folders (class/image.png)")
+    return np.stack(images).transpose(0, 3, 1, 2).copy(), np.array(labels, np.int64)
+
+
+def _picture(file: Path, size: int) -> NDArray[np.uint8]:
+    from PIL import Image
+
+    files.require_regular(file)
+    try:
+        with Image.open(file) as image:
+            return np.asarray(image.convert("RGB").resize((size, size)))
+    except Exception as error:  # a damaged picture makes these parsers raise almost anything
+        raise FedhaltError(f"{file} cannot be read as an image: {_first_line(error)}") from None
 
 
 def resized(data: Data, size: int) -> Data:
@@ -177,6 +207,10 @@ def resized(data: Data, size: int) -> Data:
 
 
 def _shared_out(name: str, classes: int, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> Data:
+    if len(labels) < FEWEST:
+        raise FedhaltError(
+            f"{name} has {len(labels)} images: {FEWEST} are the fewest to train on, to validate and to test"
+        )
     order = rng(0, "split", name).permutation(len(labels))
     cuts = [round(0.6 * len(order)), round(0.8 * len(order))]
     train, val, test = (_split(images[part], labels[part]) for part in np.split(order, cuts))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -11,16 +13,23 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from . import backbones, datasets, methods, partition
-from .check import FedhaltError, known
-from .local import Local, Optimizer
-from .methods import Method, Setting
+from .. import methods
+from ..errors import FedhaltError, require_one_of
+from ..methods import Method, Setting
+from ..methods.local import Local, Optimizer
+from ..methods.vector import Gradient, Vectors
+from . import backbones, datasets, partition
+from .head import Head
 from .model import Model
+from .scores import SCORES, scores
 from .seeds import rng
+from .shares import Parts
 from .spec import RunSpec
-from .vector import Gradient, Vectors
+
+EVALUATED = tuple(f"{split}_{score}" for split in ("val", "test") for score in SCORES)
+HELD_OUT = ("client_loss", "client_accuracy")
+"""The columns of an evaluation: on the splits of the data, and on what the clients hold out."""
 
 
 class Federation:
@@ -39,6 +48,9 @@ class Federation:
             raise FedhaltError(f"a cohort of {spec.cohort}, but only {len(self.eligible)} clients hold data")
         self._workers = threading.local()
         self._first = self._build()
+        self._digest: str | None = None
+        if spec.gradient == "closed":
+            self._sort_by_client()
         self._resident = {name: self._place(getattr(self.data, name)) for name in ("train", "val", "test")}
 
     @property
@@ -89,26 +101,38 @@ class Federation:
             buffers = model.buffers()
             return {} if buffers is None else {"buffers": buffers}
 
+        losses: list[Tensor] = []
         return Local(
-            self._batches(model, client, r),
+            self._noted(model, client, r, losses),
             self.rate(r),
             optimizer=self._optimizer(),
             weight_decay=self.spec.weight_decay,
             clip=self.spec.clip,
             shared=after,
+            losses=lambda: tuple(map(float, losses)),
         )
+
+    def _noted(self, model: Model, client: int, r: int, losses: list[Tensor]) -> Iterator[Gradient]:
+        """The minibatches of a visit; the losses at its start, on the first, and at its end, on the last, are noted."""
+        last = self.spec.epochs * -(-len(self.parts[client]) // self.spec.batch) - 1
+        for index, grad in enumerate(self._batches(model, client, r)):
+            yield noting(grad, model, losses) if index in (0, last) else grad
+        if last == 0:
+            losses *= 2
 
     def evaluate(self, x: Tensor, shared: Vectors, each: Callable[..., Any] = map) -> dict[str, float]:
         """Loss, plain and balanced accuracy and macro F1 on validation and test data; draws no random number."""
-        found: dict[str, float] = {}
-        for name in ("val", "test"):
-            images, labels = self._resident[name]
-            found |= {f"{name}_{key}": value for key, value in self._scores(x, shared, images, labels, each).items()}
+        found = {**self.evaluate_on("val", x, shared, each), **self.evaluate_on("test", x, shared, each)}
         if len(self.held):
             images, labels = (part[self.held] for part in self._resident["train"])
             scores = self._scores(x, shared, images, labels, each)
-            found |= {"client_loss": scores["loss"], "client_accuracy": scores["accuracy"]}
+            found |= dict(zip(HELD_OUT, (scores["loss"], scores["accuracy"]), strict=True))
         return found
+
+    def evaluate_on(self, name: str, x: Tensor, shared: Vectors, each: Callable[..., Any] = map) -> dict[str, float]:
+        """The same on one of the splits."""
+        images, labels = self._resident[name]
+        return {f"{name}_{key}": value for key, value in self._scores(x, shared, images, labels, each).items()}
 
     def state_dict(self, x: Tensor, shared: Vectors) -> dict[str, Tensor]:
         """The model under its module's own names."""
@@ -124,11 +148,9 @@ class Federation:
     def origin(self) -> dict[str, str]:
         """Digests of what the run begins with, which a spec only names."""
         start = hashlib.blake2b(self.theta0().cpu().numpy().tobytes(), digest_size=16).hexdigest()
-        return {"data": self.data.digest(), "theta0": start}
+        return {"data": self._digest or self.data.digest(), "theta0": start}
 
     def _scores(self, x: Tensor, shared: Vectors, images: Tensor, labels: Tensor, each: Any) -> dict[str, float]:
-        from torchmetrics.functional import classification as scores
-
         def predict(piece: Tensor) -> Tensor:
             model = self._model()
             model.load(x)
@@ -136,23 +158,32 @@ class Federation:
             return model.predict(piece)
 
         logits = torch.cat(list(each(predict, images.split(1024))))
-        chosen, classes = logits.argmax(1), self.data.classes
-        return {
-            "loss": float(F.cross_entropy(logits.double(), labels)),
-            "accuracy": float(scores.multiclass_accuracy(chosen, labels, classes, average="micro")),
-            "balanced_accuracy": float(scores.multiclass_accuracy(chosen, labels, classes, average="macro")),
-            "f1": float(scores.multiclass_f1_score(chosen, labels, classes, average="macro")),
-        }
+        return scores(logits, labels, self.data.classes)
 
     def _batches(self, model: Model, client: int, r: int) -> Iterator[Gradient]:
-        order = rng(self.spec.seed, "batches", r, client)
+        part = self.parts[client]
         images, labels = self._resident["train"]
-        for _ in range(self.spec.epochs):
-            shuffled = torch.from_numpy(order.permutation(self.parts[client])).to(self.device)
-            for index in shuffled.split(self.spec.batch):
+        if isinstance(model, Head) and len(part) <= self.spec.batch:
+            # every epoch is the same sum, and its features lie together
+            mine = slice(part[0], part[-1] + 1)
+            yield from itertools.repeat(model.batch(images[mine], labels[mine]), self.spec.epochs)
+            return
+        order = rng(self.spec.seed, "batches", r, client)
+        epochs = np.concatenate([order.permutation(part) for _ in range(self.spec.epochs)])
+        for epoch in torch.from_numpy(epochs).to(self.device).split(len(part)):
+            for index in epoch.split(self.spec.batch):
                 # index_select: three times faster than indexing, the same rows
-                chosen = images.index_select(0, index), labels.index_select(0, index)
-                yield partial(model.gradient, images=chosen[0], labels=chosen[1])
+                yield model.batch(images.index_select(0, index), labels.index_select(0, index))
+
+    def _sort_by_client(self) -> None:
+        """Lays each client's features together, so that a visit need not gather them from all over the memory."""
+        self._digest = self.data.digest()  # of the data as they came
+        sizes, held = np.cumsum([len(part) for part in self.parts]), self.held
+        rows = torch.cat([torch.from_numpy(np.concatenate(self.parts)), held])
+        train = datasets.Split(self.data.train.images[rows], self.data.train.labels[rows])
+        self.data = dataclasses.replace(self.data, train=train)
+        *self.parts, held_out = np.split(np.arange(len(rows)), sizes)
+        self.held = torch.from_numpy(held_out)
 
     def _build(self) -> Model:
         spec = self.spec
@@ -160,6 +191,9 @@ class Federation:
             spec.model, self.data, seed=spec.seed, pretrained=spec.pretrained and not spec.model.startswith("probe:"),
             weights=None if spec.model.startswith("probe:") else spec.weights,
         )  # fmt: skip
+        if spec.gradient == "closed":
+            assert isinstance(module, torch.nn.Linear), "a probe is a linear head"
+            return Head(module, self.device)
         return Model(module, spec.buffers, bool(spec.channels_last), self.device)
 
     def _model(self) -> Model:
@@ -181,11 +215,24 @@ class Federation:
         return split.images.to(self.device), split.labels.to(self.device)
 
 
-def split(spec: RunSpec, data: datasets.Data) -> tuple[partition.Parts, partition.Parts]:
+def noting(grad: Gradient, model: Model, losses: list[Tensor]) -> Gradient:
+    """The same gradient; the loss of its first call is kept: SAM's second one is taken elsewhere."""
+    count = len(losses)
+
+    def noted(w: Tensor) -> Tensor:
+        gradient = grad(w)
+        if len(losses) == count:
+            losses.append(model.loss())
+        return gradient
+
+    return noted
+
+
+def split(spec: RunSpec, data: datasets.Data) -> tuple[Parts, Parts]:
     """Each client's training indices and its held-out ones."""
     draw = rng(spec.seed, "partition")
     if spec.skew == "natural":
-        known("key", spec.key, data.keys)
+        require_one_of("key", spec.key, data.keys)
         parts = partition.natural(data.keys[str(spec.key)], draw)
     else:
         options: dict[str, Any] = {} if spec.skew == "iid" else {"c": spec.c}

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.modules.dropout import _DropoutNd
 
-from .check import FedhaltError, known
+from ..errors import FedhaltError, require_one_of
+from ..methods.vector import Gradient
 
 BUFFERS = ("refuse", "average", "frozen")
 
 
 def normalised(images: Tensor) -> Tensor:
-    """Bytes as floats in [-1, 1], the only normalisation there is; features pass as they are."""
+    """Bytes as floats in [-1, 1], the only normalization there is; features pass as they are."""
     return images.float().div_(127.5).sub_(1) if images.dtype == torch.uint8 else images
 
 
 class SmallCNN(nn.Module):
     """Four convolutions with GroupNorm, about 60,000 parameters: for CPUs."""
+
+    LEAST = 4
+    """Pixels: it halves an image twice."""
 
     def __init__(self, channels: int, classes: int) -> None:
         super().__init__()
@@ -45,7 +51,7 @@ class Model:
     ) -> None:
         self.module = module.to(device)
         self.channels_last = channels_last
-        self.frozen = known("buffers", buffers, BUFFERS) == "frozen"
+        self.frozen = require_one_of("buffers", buffers, BUFFERS) == "frozen"
         stateful = statistics(module)
         if stateful and buffers == "refuse":
             raise FedhaltError(
@@ -81,6 +87,10 @@ class Model:
             for buffer, part in zip(self._buffers, values.split([b.numel() for b in self._buffers]), strict=True):
                 buffer.copy_(part.view(buffer.shape))
 
+    def batch(self, images: Tensor, labels: Tensor) -> Gradient:
+        """This minibatch's gradient as a function of w."""
+        return partial(self.gradient, images=images, labels=labels)
+
     def gradient(self, w: Tensor, images: Tensor, labels: Tensor) -> Tensor:
         """The gradient of the mean cross-entropy of this minibatch at w."""
 
@@ -92,13 +102,19 @@ class Model:
     def gradient_of(self, w: Tensor, loss: Callable[[nn.Module], Tensor], single: bool = False) -> Tensor:
         """The gradient of any loss of the module at w; `single` says that it is of one sample."""
         self.module.train()
-        if self.frozen or single:  # one image has no variance: it is normalised by the running statistics
+        if self.frozen or single:  # one image has no variance: it is normalized by the running statistics
             for layer in statistics(self.module):
                 self.module.get_submodule(layer).eval()
         self._flat.copy_(w)
         self._gradient.zero_()
-        loss(self.module).backward()
+        value = loss(self.module)
+        value.backward()
+        self._loss = value.detach()
         return self._gradient.clone()
+
+    def loss(self) -> Tensor:
+        """The loss of the gradient that was computed last."""
+        return self._loss
 
     @torch.no_grad()
     def predict(self, images: Tensor, batch: int = 1024) -> Tensor:
@@ -160,8 +176,9 @@ def without_chance(module: nn.Module) -> bool:
     """Switches off what draws random numbers in training (dropout, stochastic depth); says whether there was any."""
     found = False
     for layer in module.modules():
-        for rate in ("p", "drop_prob"):
-            if isinstance(getattr(layer, rate, None), float) and "rop" in type(layer).__name__ and getattr(layer, rate):
-                setattr(layer, rate, 0.0)
-                found = True
+        # torch's dropout calls its rate p, timm's stochastic depth and DropBlock (not imported here) drop_prob
+        rate = "p" if isinstance(layer, _DropoutNd) else "drop_prob"
+        if isinstance(getattr(layer, rate, None), float) and getattr(layer, rate):
+            setattr(layer, rate, 0.0)
+            found = True
     return found

@@ -1,6 +1,6 @@
 """Who holds which sample: pure functions from labels to one index array per client.
 
-The paper's definitions (its section II-A); the authors' variants stand at the end under their own names.
+These are the paper's definitions (section II-A). The authors' variants are at the end, under their own names.
 """
 
 from __future__ import annotations
@@ -12,34 +12,80 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .check import FedhaltError, known, positive, whole
+from ..errors import FedhaltError, positive, require_one_of, whole
+from .shares import Indices, Parts, Rng, enough, largest_remainder, quotas, repaired, resampled, slices
 
-Indices = NDArray[np.int64]
-Parts = list[Indices]
-Rng = np.random.Generator
+__all__ = [
+    "dirichlet",
+    "dirichlet_authors",
+    "iid",
+    "natural",
+    "pathological",
+    "pathological_authors",
+    "quantity",
+]
 
 
 def iid(labels: Indices, clients: int, rng: Rng) -> Parts:
-    """Everybody alike: a shuffled deck dealt in equal parts."""
+    """Equal random parts.
+
+    Args:
+        labels: The label of every sample.
+        clients: The number of clients.
+        rng: The random generator.
+
+    Returns:
+        For each client, the indices of its samples.
+
+    Raises:
+        FedhaltError: If there are more clients than samples.
+
+    Examples:
+        >>> import numpy as np
+        >>> from fedhalt.simulation.partition import iid
+        >>> [len(part) for part in iid(np.zeros(10, dtype=int), 3, np.random.default_rng(0))]
+        [4, 3, 3]
+    """
     enough(labels, clients)
     return np.array_split(rng.permutation(len(labels)), clients)
 
 
 def dirichlet(labels: Indices, clients: int, rng: Rng, *, c: float, on_empty: str = "repair") -> Parts:
-    """Label skew: for every class z, p ~ Dir_N(c) and client n gets p_n of it; each sample exactly once.
+    """Label skew: for every class z, p ~ Dir_N(c), and client n gets the share p_n of it. Each sample is used exactly
+    once.
 
-    Counts are by largest remainder. At c = 0.01 half of 100 clients get nothing: `on_empty` says
-    whether each then takes one sample of the largest client ("repair"), stays empty and is never
-    sampled ("skip"), or the split is refused ("error").
+    Counts are rounded by largest remainder. At c = 0.01, half of 100 clients get nothing.
+
+    Args:
+        labels: The label of every sample.
+        clients: The number of clients.
+        rng: The random generator.
+        c: The concentration; 0.1 is a strong skew, 100 is nearly iid.
+        on_empty: What happens to clients without samples: "repair" gives each one sample of the largest client, "skip"
+            leaves them empty and they are never sampled, "error" refuses the split.
+
+    Returns:
+        For each client, the indices of its samples.
+
+    Raises:
+        FedhaltError: If a setting is not valid, or clients are empty with `on_empty="error"`.
+
+    Examples:
+        >>> import numpy as np
+        >>> from fedhalt.simulation.partition import dirichlet
+        >>> labels = np.repeat(np.arange(4), 25)
+        >>> parts = dirichlet(labels, 5, np.random.default_rng(0), c=0.5)
+        >>> sorted(np.concatenate(parts)) == list(range(100))
+        True
     """
     positive("c", c)
-    known("on_empty", on_empty, ("repair", "skip", "error"))
+    require_one_of("on_empty", on_empty, ("repair", "skip", "error"))
     enough(labels, clients)
     parts: list[list[Indices]] = [[] for _ in range(clients)]
     for z in np.unique(labels):
         mine = rng.permutation(np.flatnonzero(labels == z))
         share = rng.dirichlet(np.full(clients, c))
-        for part, piece in zip(parts, _slices(mine, largest_remainder(share, len(mine))), strict=True):
+        for part, piece in zip(parts, slices(mine, largest_remainder(share, len(mine))), strict=True):
             part.append(piece)
     split = [np.concatenate(pieces) for pieces in parts]
     empty = sum(len(part) == 0 for part in split)
@@ -49,10 +95,31 @@ def dirichlet(labels: Indices, clients: int, rng: Rng, *, c: float, on_empty: st
 
 
 def pathological(labels: Indices, clients: int, rng: Rng, *, c: float) -> Parts:
-    """Label skew: exactly c distinct classes per client; each sample of a class that anybody holds exactly once.
+    """Label skew: exactly c distinct classes per client. Each sample of a class that any client holds is used exactly
+    once.
 
-    The N * c slots are dealt over the classes as evenly as their sizes allow; each class goes to
-    the clients with the most free slots (ties at random) and is split evenly among its holders.
+    The N * c slots are spread over the classes as evenly as their sizes allow. Each class goes to the clients with the
+    most free slots (ties are broken at random) and is split evenly among them.
+
+    Args:
+        labels: The label of every sample.
+        clients: The number of clients.
+        rng: The random generator.
+        c: The number of classes per client.
+
+    Returns:
+        For each client, the indices of its samples.
+
+    Raises:
+        FedhaltError: If c is not a whole number, or there are too few classes or samples.
+
+    Examples:
+        >>> import numpy as np
+        >>> from fedhalt.simulation.partition import pathological
+        >>> labels = np.repeat(np.arange(4), 25)
+        >>> parts = pathological(labels, 10, np.random.default_rng(0), c=2)
+        >>> {len(np.unique(labels[part])) for part in parts}
+        {2}
     """
     if c != int(c):
         raise FedhaltError(f"c must be a whole number of classes for the pathological split, not {c!r}")
@@ -69,7 +136,7 @@ def pathological(labels: Indices, clients: int, rng: Rng, *, c: float) -> Parts:
         )
     if clients * per_client < len(classes):
         warnings.warn(f"{clients} clients with {per_client} classes leave some of {len(classes)} out", stacklevel=2)
-    holders = _quotas(room, clients * per_client, rng)
+    holders = quotas(room, clients * per_client, rng)
     free = np.full(clients, per_client)
     parts: list[list[Indices]] = [[] for _ in range(clients)]
     for index in rng.permutation(len(classes)):
@@ -83,32 +150,111 @@ def pathological(labels: Indices, clients: int, rng: Rng, *, c: float) -> Parts:
 
 
 def quantity(labels: Indices, clients: int, rng: Rng, *, c: float) -> Parts:
-    """Quantity skew: q ~ Dir_N(c), sizes 1 + Multinomial(n - N, q); each sample once, natural label mix."""
+    """Quantity skew: q ~ Dir_N(c), sizes 1 + Multinomial(n - N, q). Each sample is used once, with the natural mix of
+    labels.
+
+    Args:
+        labels: The label of every sample.
+        clients: The number of clients.
+        rng: The random generator.
+        c: The concentration.
+
+    Returns:
+        For each client, the indices of its samples.
+
+    Raises:
+        FedhaltError: If a setting is not valid, or there are more clients than samples.
+
+    Examples:
+        >>> import numpy as np
+        >>> from fedhalt.simulation.partition import quantity
+        >>> parts = quantity(np.zeros(100, dtype=int), 5, np.random.default_rng(0), c=0.5)
+        >>> sum(len(part) for part in parts), min(len(part) for part in parts) >= 1
+        (100, True)
+    """
     positive("c", c)
     enough(labels, clients)
     share = rng.dirichlet(np.full(clients, c))
     sizes = 1 + rng.multinomial(len(labels) - clients, share)
-    return _slices(rng.permutation(len(labels)), sizes)
+    return slices(rng.permutation(len(labels)), sizes)
 
 
 def natural(keys: NDArray[Any], rng: Rng) -> Parts:
-    """One client per distinct key (patient, site, …), in the keys' order."""
+    """One client per distinct key (patient, site, …), in the order of the keys.
+
+    Args:
+        keys: The key of every sample.
+        rng: The random generator, for the order of a client's samples.
+
+    Returns:
+        For each client, the indices of its samples.
+
+    Raises:
+        FedhaltError: If there is not one key per sample, or one is NaN.
+
+    Examples:
+        >>> import numpy as np
+        >>> from fedhalt.simulation.partition import natural
+        >>> parts = natural(np.array(["a", "b", "a"]), np.random.default_rng(0))
+        >>> [sorted(part.tolist()) for part in parts]
+        [[0, 2], [1]]
+    """
     if keys.ndim != 1 or (keys != keys).any():
         raise FedhaltError("a natural key needs one value per sample, and none of them NaN")
     return [rng.permutation(np.flatnonzero(keys == key)) for key in np.unique(keys)]
 
 
 def dirichlet_authors(labels: Indices, clients: int, rng: Rng, *, c: float) -> Parts:
-    """The authors' label skew: equal sizes, a class prior ~ Dir_C(c) per client, classes refilled when exhausted.
+    """The authors' label skew: equal sizes, a class prior ~ Dir_C(c) per client, and classes that are refilled when
+    empty.
 
-    Samples repeat and others are never used; the class marginal becomes nearly uniform.
+    Some samples repeat and others are never used. Over all clients, the classes become nearly balanced.
+
+    Args:
+        labels: The label of every sample.
+        clients: The number of clients.
+        rng: The random generator.
+        c: The concentration.
+
+    Returns:
+        For each client, the indices of its samples.
+
+    Raises:
+        FedhaltError: If a setting is not valid, or there are more clients than samples.
+
+    Examples:
+        >>> import numpy as np
+        >>> from fedhalt.simulation.partition import dirichlet_authors
+        >>> labels = np.repeat(np.arange(4), 25)
+        >>> [len(part) for part in dirichlet_authors(labels, 5, np.random.default_rng(0), c=0.5)]
+        [20, 20, 20, 20, 20]
     """
     positive("c", c)
-    return _resampled(labels, clients, rng, lambda classes: rng.dirichlet(np.full(classes, c)))
+    return resampled(labels, clients, rng, lambda classes: rng.dirichlet(np.full(classes, c)))
 
 
 def pathological_authors(labels: Indices, clients: int, rng: Rng, *, c: float) -> Parts:
-    """The authors' c classes: drawn per client, equal sizes, exactly c only with high probability."""
+    """The authors' c classes: drawn per client, with equal sizes; exactly c classes only with high probability.
+
+    Args:
+        labels: The label of every sample.
+        clients: The number of clients.
+        rng: The random generator.
+        c: The number of classes per client.
+
+    Returns:
+        For each client, the indices of its samples.
+
+    Raises:
+        FedhaltError: If c is not a whole number of classes, or there are more clients than samples.
+
+    Examples:
+        >>> import numpy as np
+        >>> from fedhalt.simulation.partition import pathological_authors
+        >>> labels = np.repeat(np.arange(4), 25)
+        >>> [len(part) for part in pathological_authors(labels, 5, np.random.default_rng(0), c=2)]
+        [20, 20, 20, 20, 20]
+    """
     if c != int(c) or not 1 <= c <= len(np.unique(labels)):
         raise FedhaltError(f"c must be a whole number from 1 to the {len(np.unique(labels))} classes, not {c!r}")
     per_client = int(c)
@@ -118,7 +264,7 @@ def pathological_authors(labels: Indices, clients: int, rng: Rng, *, c: float) -
         chosen[rng.choice(classes, per_client, replace=False)] = 1 / per_client
         return chosen
 
-    return _resampled(labels, clients, rng, prior)
+    return resampled(labels, clients, rng, prior)
 
 
 PARTITIONERS: dict[str, Callable[..., Parts]] = {
@@ -130,71 +276,3 @@ PARTITIONERS: dict[str, Callable[..., Parts]] = {
     "dirichlet-authors": dirichlet_authors,
     "pathological-authors": pathological_authors,
 }
-
-
-def enough(labels: Indices, clients: int) -> None:
-    whole("clients", clients)
-    if clients > len(labels):
-        raise FedhaltError(f"{clients} clients for {len(labels)} samples: at most one client per sample")
-
-
-def largest_remainder(share: NDArray[np.float64], total: int) -> Indices:
-    """Whole numbers that add up to `total`, as near to share * total as can be."""
-    exact = share * total
-    counts = np.floor(exact).astype(np.int64)
-    short = total - int(counts.sum())
-    counts[np.argsort(counts - exact, kind="stable")[:short]] += 1
-    return counts
-
-
-def repaired(parts: Parts, rng: Rng) -> Parts:
-    """Gives every empty client one random sample of the currently largest."""
-    parts, sizes = list(parts), np.array([len(part) for part in parts])
-    for client in np.flatnonzero(sizes == 0):
-        giver = int(sizes.argmax())
-        taken = int(rng.integers(sizes[giver]))
-        parts[client] = parts[giver][taken : taken + 1]
-        parts[giver] = np.delete(parts[giver], taken)
-        sizes[giver] -= 1
-        sizes[client] = 1
-    return parts
-
-
-def _quotas(room: Indices, slots: int, rng: Rng) -> Indices:
-    """Deals the slots over the classes one by one in rounds, none beyond its room."""
-    quotas = np.zeros_like(room)
-    while slots:
-        open_ = rng.permutation(np.flatnonzero(quotas < room))
-        step = max(1, min(slots // len(open_), int((room - quotas)[open_].min())))
-        given = open_[: slots // step]
-        quotas[given] += step
-        slots -= step * len(given)
-    return quotas
-
-
-def _slices(order: Indices, sizes: Indices) -> Parts:
-    return np.split(order, np.cumsum(sizes)[:-1])
-
-
-def _resampled(labels: Indices, clients: int, rng: Rng, prior: Callable[[int], NDArray[np.float64]]) -> Parts:
-    enough(labels, clients)
-    classes = np.unique(labels)
-    full = [np.flatnonzero(labels == z) for z in classes]
-    decks = [list(rng.permutation(mine)) for mine in full]
-    left = np.full(clients, len(labels) // clients)
-    left[0] += len(labels) % clients
-    edges = [np.cumsum(prior(len(classes))) for _ in range(clients)]
-    parts: list[list[int]] = [[] for _ in range(clients)]
-    going = list(range(clients))
-    while going:
-        at = int(rng.integers(len(going)))
-        client = going[at]
-        z = min(int(np.searchsorted(edges[client], rng.random() * edges[client][-1], side="right")), len(classes) - 1)
-        if not decks[z]:
-            decks[z] = list(full[z])
-        parts[client].append(decks[z].pop())
-        left[client] -= 1
-        if left[client] == 0:
-            going[at] = going[-1]
-            going.pop()
-    return [np.array(part, dtype=np.int64) for part in parts]

@@ -1,4 +1,4 @@
-"""Quadratics small enough to redo by hand: for tests, for the vectors, and for writing a method of one's own.
+"""Quadratics small enough to check by hand, for tests and for writing your own method.
 
 F_i(x) = 1/2 ||A_i x - b_i||^2, full-batch gradients, float64.
 """
@@ -11,33 +11,49 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from .check import FedhaltError, MissingExtra, fraction, non_negative, positive, whole
+from ..errors import FedhaltError, MissingExtra, fraction, non_negative, positive, whole
 
 try:
     import torch
 except ImportError:
-    raise MissingExtra("fedhalt.toy", "torch", "sim") from None
+    raise MissingExtra("fedhalt.simulation", "torch", "sim") from None
 
 from torch import Tensor
 
+from ..methods import Method
+from ..methods.local import Local, Optimizer
+from ..methods.vector import Vectors
 from . import engine
 from .engine import Round
-from .local import Local, Optimizer
-from .methods import Method
-from .vector import Vectors
 
 __all__ = ["Quadratics", "Round", "rounds", "run"]
 
 
 @dataclass(frozen=True)
 class Quadratics:
-    """One quadratic per client.
+    """A federation with one quadratic per client.
 
-    A: a diagonal (a list of d numbers) or a matrix per client; b: a vector per client; start: theta_0;
-    steps: local steps, one number or one per client; cohorts: the clients of rounds 1, 2, …, repeated from
-    the beginning when they run out (everybody in every round by default); lr * lr_decay^(r - 1) is the
-    local rate of round r; momentum, weight_decay and clip are the local optimiser's, or `optimizer` is any
-    other torch optimiser.
+    Args:
+        A: For each client a diagonal (a list of d numbers) or a matrix.
+        b: For each client a vector.
+        start: theta_0.
+        steps: Local steps: one number, or one per client.
+        cohorts: The clients of rounds 1, 2, …, repeated when they run out. Default: all clients in every round.
+        lr: The local learning rate of round 1.
+        lr_decay: The factor on the learning rate per round.
+        momentum: The momentum of the local optimizer.
+        weight_decay: Its weight decay.
+        clip: The norm that a local step is clipped to.
+        optimizer: Another torch optimizer.
+
+    Raises:
+        FedhaltError: If shapes do not fit, or a setting is out of range.
+
+    Examples:
+        >>> from fedhalt.simulation import toy
+        >>> task = toy.Quadratics(A=[[1.0], [1.0]], b=[[1.0], [3.0]], start=[0.0])
+        >>> task.optimum()
+        tensor([2.], dtype=torch.float64)
     """
 
     A: Sequence[Any]
@@ -102,7 +118,11 @@ class Quadratics:
         return A * (A * w - b) if A.ndim == 1 else A.T @ (A @ w - b)
 
     def optimum(self) -> Tensor:
-        """The minimiser of F = 1/N sum F_i."""
+        """The minimizer of F = 1/N sum F_i.
+
+        Returns:
+            The optimal parameters.
+        """
         full = [torch.diag(A) if A.ndim == 1 else A for A in map(self._a, range(self.population))]
         curvature = torch.stack([A.T @ A for A in full]).sum(0)
         target = torch.stack([A.T @ self._b(i) for i, A in enumerate(full)]).sum(0)
@@ -120,11 +140,43 @@ class Quadratics:
 
 
 def rounds(method: Method, task: Quadratics, number: int) -> Iterator[Round]:
-    """The first `number` rounds, by the same loop as any other federation."""
+    """Runs a method round by round, with the same loop as any other federation.
+
+    Args:
+        method: The method.
+        task: The federation.
+        number: How many rounds.
+
+    Yields:
+        Each round, with its `state` and `memory`.
+
+    Examples:
+        >>> from fedhalt import methods
+        >>> from fedhalt.simulation import toy
+        >>> task = toy.Quadratics(A=[[1.0], [1.0]], b=[[1.0], [3.0]], start=[0.0])
+        >>> [done.round for done in toy.rounds(methods.FedAvg(), task, 2)]
+        [1, 2]
+    """
     return itertools.islice(engine.rounds(method, task), number)
 
 
 def run(method: Method, task: Quadratics, number: int) -> Tensor:
-    """The global parameters after `number` rounds."""
+    """Runs a method for a number of rounds.
+
+    Args:
+        method: The method.
+        task: The federation.
+        number: How many rounds.
+
+    Returns:
+        The global parameters after the last round.
+
+    Examples:
+        >>> from fedhalt import methods
+        >>> from fedhalt.simulation import toy
+        >>> task = toy.Quadratics(A=[[1.0], [1.0]], b=[[1.0], [3.0]], start=[0.0])
+        >>> round(float(toy.run(methods.FedAvg(), task, 50)), 6)
+        2.0
+    """
     *_, last = rounds(method, task, number)
     return last.state["x"]

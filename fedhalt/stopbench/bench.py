@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..check import FedhaltError, known, parsed
+from ..errors import FedhaltError, parsed, require_one_of
 from . import screening
 from .controls import controls
 from .entries import ENTRIES
@@ -17,28 +17,59 @@ from .runs import Run
 from .score import Judged, at_costs, best_patience, draws, interval, judged, stops, unstopped
 
 PAPER, BUDGET = "growth", "budget"
-"""What every rule is held against: the paper's, and no information at all."""
+"""What every rule is compared with: the paper's rule, and a fixed budget, which uses no information."""
 DECIDED, TUNED = "decided on", "tuned on"
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Every setting of some rules on every run."""
+    """Every setting of some rules on every run.
+
+    Attributes:
+        runs: The runs.
+        parts: Which runs are decided on and which are tuned on. If there are no others, only the latter.
+        found: Stop, cost and regret of every setting on every run, by rule.
+        chosen: For each rule, the position of the patience with the smallest area on the runs to tune on.
+
+    Examples:
+        >>> from fedhalt.stopbench import measured
+        >>> from fedhalt.stopbench.runs import PACKED, load
+        >>> runs = load(PACKED)[:3]
+        >>> bench = measured(runs, ["forward"], tune=runs[0].task)
+        >>> list(bench.found)
+        ['budget', 'growth', 'forward']
+    """
 
     runs: Sequence[Run]
     parts: Mapping[str, NDArray[np.bool_]]
-    """Which runs decide, and which were tuned on; without others, only the latter."""
+    """Which runs are decided on and which are tuned on. If there are no others, only the latter."""
     found: Mapping[str, Judged]
     chosen: Mapping[str, int]
-    """Of each rule the patience, by its place, with the smallest area on the runs to tune on."""
+    """For each rule, the position of the patience with the smallest area on the runs to tune on."""
 
     def setting(self, rule: str, level: float) -> tuple[int, int]:
-        """Threshold and patience, by their places: of the chosen patience the setting that costs nearest to this."""
+        """The setting at the chosen patience whose cost is closest to a level.
+
+        Args:
+            rule: The name of the rule.
+            level: The cost, as a share of the rounds.
+
+        Returns:
+            The positions of the threshold and of the patience.
+        """
         at = self.curve(rule, TUNED)
         return int(np.argmin(np.abs(at.cost.mean(axis=1) - level))), self.chosen[rule]
 
     def curve(self, rule: str, part: str) -> Judged:
-        """Thresholds by runs, at the chosen patience."""
+        """All thresholds at the chosen patience.
+
+        Args:
+            rule: The name of the rule.
+            part: "decided on" or "tuned on".
+
+        Returns:
+            Stop, cost and regret as arrays of thresholds by runs.
+        """
         return self.found[rule].over(self.parts[part]).patience(self.chosen[rule])
 
 
@@ -54,11 +85,32 @@ def readable(rule: str, runs: Sequence[Run]) -> bool:
 
 
 def measured(runs: Sequence[Run], rules: Sequence[str], tune: str) -> Bench:
-    """Replays the rules, and the two that all are held against, on all runs."""
+    """Replays rules, the paper's rule and fixed budgets on all runs.
+
+    Args:
+        runs: The runs.
+        rules: The names of the rules.
+        tune: The task to tune on, such as "blood".
+
+    Returns:
+        The bench.
+
+    Raises:
+        FedhaltError: If no run has that task, or a run lacks a column that a rule reads.
+
+    Examples:
+        >>> from fedhalt.stopbench import measured
+        >>> from fedhalt.stopbench.runs import PACKED, load
+        >>> runs = load(PACKED)[:3]
+        >>> measured(runs, ["forward"], tune=runs[0].task).found["forward"].stop.shape
+        (20, 4, 3)
+    """
     tuned = np.array([run.task == tune for run in runs])
     if not tuned.any():
         there = ", ".join(sorted({run.task or "runs that do not say which data they are of" for run in runs}))
-        raise FedhaltError(f"no recorded run to tune on: the task {tune!r} is not among {there}; choose by --tune")
+        raise FedhaltError(
+            f"no recorded run to tune on: the task {tune!r} is not among {there}; choose one with --tune"
+        )
     names = list(dict.fromkeys([BUDGET, PAPER, *rules]))
     for name in names:
         if not readable(name, runs):
@@ -70,9 +122,23 @@ def measured(runs: Sequence[Run], rules: Sequence[str], tune: str) -> Bench:
 
 
 def scores(bench: Bench) -> list[dict[str, Any]]:
-    """A row per rule and part of the runs: regret at the levels, against the paper's rule, screening; the one table."""
+    """Scores every rule: regret at each cost, the difference to the paper's rule, and screening.
+
+    Args:
+        bench: What `measured` returned.
+
+    Returns:
+        One row per rule and part of the runs.
+
+    Examples:
+        >>> from fedhalt.stopbench import measured, scores
+        >>> from fedhalt.stopbench.runs import PACKED, load
+        >>> runs = load(PACKED)[:3]
+        >>> [row["rule"] for row in scores(measured(runs, ["forward"], tune=runs[0].task))]
+        ['budget', 'growth', 'forward']
+    """
     rows = []
-    place, end = screening.places(bench.runs), unstopped(bench.runs)
+    place, end = screening.relative_accuracy(bench.runs), unstopped(bench.runs)
     for part, which in bench.parts.items():
         weights = draws(int(which.sum()))
         curve = {rule: bench.curve(rule, part) for rule in bench.found}
@@ -104,9 +170,9 @@ def scores(bench: Bench) -> list[dict[str, Any]]:
 
 
 def curves(bench: Bench) -> list[dict[str, Any]]:
-    """A row per rule, part and setting, at every patience: mean cost and regret with their intervals.
+    """One row per rule, part and setting, at every patience: mean cost and regret with their intervals.
 
-    The last, with threshold 0, is the end of every curve: never to stop.
+    The last row, with threshold 0, is the end of every curve, where the rule never stops.
     """
     rows = []
     for part, which in bench.parts.items():
@@ -133,7 +199,7 @@ def curves(bench: Bench) -> list[dict[str, Any]]:
 
 
 def on_controls(bench: Bench, level: float = 0.3) -> dict[str, dict[str, int]]:
-    """Where each rule stops the runs that were made, at the setting whose cost on the tuned part is nearest to this."""
+    """Where each rule stops the synthetic runs, at the setting whose cost on the tuned part is closest to the level."""
     made = controls()
     found = {}
     for rule in bench.found:
@@ -143,9 +209,10 @@ def on_controls(bench: Bench, level: float = 0.3) -> dict[str, dict[str, int]]:
     return found
 
 
-def by(bench: Bench, key: str, level: float = 0.3) -> dict[str, dict[str, tuple[float, float]]]:
-    """Mean cost and regret of every rule, at that same setting, on the deciding runs with each value of a field of
-    their specification: where a rule is good and where it fails."""
+def by_field(bench: Bench, key: str, level: float = 0.3) -> dict[str, dict[str, tuple[float, float]]]:
+    """Mean cost and regret of every rule, at the same setting, on the deciding runs by the value of one field of their
+    specification. It shows where a rule works and where it fails.
+    """
     values = fields(bench.runs, key)
     found: dict[str, dict[str, tuple[float, float]]] = {}
     part = next(iter(bench.parts.values()))
@@ -161,7 +228,7 @@ def by(bench: Bench, key: str, level: float = 0.3) -> dict[str, dict[str, tuple[
 def fields(runs: Sequence[Run], key: str) -> list[str]:
     """A field of every run's specification, as text."""
     there = sorted({name for run in runs for name in run.spec})
-    return [str(run.spec.get(known("field of the runs", key, there), "none")) for run in runs]
+    return [str(run.spec.get(require_one_of("field of the runs", key, there), "none")) for run in runs]
 
 
 def recommended(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -171,7 +238,7 @@ def recommended(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def below(difference: tuple[float, float, float]) -> bool:
-    """Whether the whole interval lies below zero, by more than a rounding."""
+    """Whether the whole interval lies below zero, by more than a rounding error."""
     return difference[2] < -1e-9
 
 

@@ -1,4 +1,4 @@
-"""Runs whose right answer is known without any accuracy: a walk, a drift, a standstill, an explosion, a goal."""
+"""Synthetic runs for which the right answer is known: a walk, a drift, a standstill, an explosion, a goal."""
 
 from __future__ import annotations
 

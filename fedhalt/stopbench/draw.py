@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from .. import files
-from ..pictures import pyplot, save
+from ..views.plots import pyplot, save
 from .bench import BUDGET, PAPER, below
 from .score import LEVELS
 
 Controls = Mapping[str, Mapping[str, int]]
 LOOK = {BUDGET: ("#888888", "--", ""), PAPER: ("#d55e00", "-", "o"), "forward": ("#0072b2", "-", "s")}
-"""The two that all others are held against, and ours, stand out."""
+"""Drawn with emphasis: the two rules that all others are compared with, and ours."""
 ENDS = ("", "_low", "_high")
 OTHERS = [
     (colour, dash, mark)
@@ -52,7 +52,7 @@ def markdown(header: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
-def written(
+def write_results(
     rows: Sequence[dict[str, Any]],
     curves: Sequence[dict[str, Any]],
     controls: Mapping[str, Mapping[str, int]],
@@ -194,4 +194,6 @@ def _pm(value: tuple[float, float, float], times: float, digits: int, unit: str 
 
 
 def _stop(found: int | None) -> str:
-    return "-" if found is None else str(found) if found else "never"
+    if found is None:
+        return "-"
+    return str(found) if found else "never"

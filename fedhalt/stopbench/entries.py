@@ -1,4 +1,4 @@
-"""Which rules take part, and the whole range of their settings: a new rule is one line here."""
+"""The rules that take part, with the whole range of their settings. To add a candidate, add one line here."""
 
 from __future__ import annotations
 
@@ -13,11 +13,23 @@ from .candidates import Alignment, Clock, Exponent, NetOverGross, PathGrowth, Tr
 
 
 class Entry(NamedTuple):
-    """A rule with the thresholds and patiences that it is scored at.
+    """A rule with the thresholds and patiences at which it is scored.
 
-    What lets one replay answer many settings: a rule's `streak` is counted alike under every patience, and one with a
-    method `below` holds a quantity (`Status.growth`) that does not depend on its threshold. tests/test_stopbench.py
-    checks both for every entry. A rule for which the former is not true takes a single patience.
+    One replay answers every patience, because a streak is counted in the same way for all of them. For a rule on a
+    signal, one signal also answers every threshold. A rule whose streak depends on its patience takes a single
+    patience.
+
+    Attributes:
+        name: The name of the rule.
+        make: Creates the rule from a threshold and a patience.
+        thresholds: The thresholds.
+        patiences: The patiences, in rising order.
+
+    Examples:
+        >>> from fedhalt.stopbench import ENTRIES
+        >>> entry = ENTRIES["growth"]
+        >>> entry.patiences, len(entry.thresholds)
+        ((1, 5, 10, 20), 20)
     """
 
     name: str
@@ -28,7 +40,7 @@ class Entry(NamedTuple):
 
 
 def log(first: float, last: float, number: int = 20) -> list[float]:
-    """So many thresholds with equal ratios, rounded to three digits."""
+    """Thresholds with equal ratios, rounded to three digits."""
     return [float(f"{value:.3g}") for value in np.geomspace(first, last, number)]
 
 
@@ -37,30 +49,28 @@ def _budget(rounds: float, patience: int) -> Rule:
 
 
 def _named(name: str, threshold: float, patience: int) -> Rule:
-    return RULES[name](threshold=threshold, patience=patience)
+    return RULES[name].make(threshold=threshold, patience=patience)
 
 
-RANGES = {
-    "growth": log(5e-4, 0.5),
-    "growth-authors": log(5e-4, 0.5),
-    "difference": log(1e-5, 10),
-    "relative-update": log(2e-3, 2),
-    "weight-diff": log(1e-4, 1),
-    "wandering": log(0.03, 3),
-    "forward": log(5e-4, 0.5),
-}
-"""The rules of the command line: from never to at once on nearly every run, as far as the rule can."""
-
-PLATEAUS = {"val-loss": log(1e-4, 1, 10), "val-accuracy": log(1e-2, 20, 10)}
+PLATEAUS = ("val-loss", "val-accuracy")
 LONG = (1, 5, 10, 20, 50)
-"""A plateau waits for an improvement of any size: only its patience makes it go on for long."""
+"""A plateau waits for an improvement of any size, so only its patience makes it continue for long."""
+
+
+def _listed(name: str) -> Entry:
+    """A rule of the command line over the range of its threshold."""
+    low, high = RULES[name].thresholds or (0.0, 0.0)
+    if name in PLATEAUS:
+        return Entry(name, partial(_named, name), log(low, high, 10), LONG)
+    return Entry(name, partial(_named, name), log(low, high))
+
 
 ENTRIES: dict[str, Entry] = {
     entry.name: entry
     for entry in (
         Entry("budget", _budget, sorted({round(r) for r in log(1, 2000, 150)}), (1,)),
-        *(Entry(name, partial(_named, name), thresholds) for name, thresholds in RANGES.items()),
-        *(Entry(name, partial(_named, name), thresholds, LONG) for name, thresholds in PLATEAUS.items()),
+        *(_listed(name) for name, rule in RULES.items() if rule.thresholds and name not in PLATEAUS),
+        *(_listed(name) for name in PLATEAUS),
         Entry("path", PathGrowth, log(5e-4, 0.5)),
         Entry("net-gross", NetOverGross, log(0.01, 1)),
         Entry("exponent", Exponent, log(0.02, 1.5)),
@@ -68,3 +78,4 @@ ENTRIES: dict[str, Entry] = {
         Entry("travelled", Travelled, log(1e-3, 1)),
     )
 }
+"""The entries by name."""

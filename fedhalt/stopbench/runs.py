@@ -1,4 +1,4 @@
-"""Recorded runs as StopBench keeps them: what a rule may see, and apart from it what it may not."""
+"""Recorded runs as StopBench keeps them: what a rule may see and, separately, what it may not."""
 
 from __future__ import annotations
 
@@ -18,27 +18,45 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from .. import files
-from ..check import FedhaltError
-from ..trajectory import Trajectory
+from ..errors import FedhaltError
+from ..records.trajectory import Trajectory
 
 SEEN = (
     "distance", "update_norm", "parameter_norm", "alignment", "lr", "cohort_size", "val_loss", "val_accuracy",
 )  # fmt: skip
 HIDDEN = "test_balanced_accuracy"
 SUFFIX = ".safetensors.gz"
+LARGEST = 2**28
+"""The largest size of an unpacked file, in bytes; those of StopBench have a hundredth of that."""
+PACKED = Path(__file__).parent / "trajectories"
+"""The packed runs that come with the package; they are never changed."""
 CLASSES = {"blood": 8, "bloodmnist": 8, "derma": 7, "dermamnist": 7, "path": 9, "pathmnist": 9, "digits": 10}
 """For chance, of the data sets that have a name here."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One recorded run; `rows` is all that a rule is given."""
+    """One recorded run. A rule receives only `rows`.
+
+    Attributes:
+        name: The name of the run.
+        spec: Its specification.
+        rows: The columns that a rule may see, by round.
+        accuracy: The balanced test accuracy by round, as a fraction. Only the score uses it.
+
+    Examples:
+        >>> from fedhalt.stopbench import Run
+        >>> import numpy as np
+        >>> run = Run("mine", {"data": "digits"}, [{"round": 1, "distance": 1.0}], np.array([0.5]))
+        >>> run.task, run.diverged
+        ('digits', False)
+    """
 
     name: str
     spec: Mapping[str, Any]
     rows: list[dict[str, Any]]
     accuracy: NDArray[np.float64]
-    """Balanced test accuracy by round, as a share: for the score alone."""
+    """The balanced test accuracy by round, as a fraction. Only the score uses it."""
 
     @property
     def task(self) -> str:
@@ -46,7 +64,7 @@ class Run:
 
     @cached_property
     def columns(self) -> frozenset[str]:
-        """What was recorded in every round."""
+        """The columns that every round recorded."""
         return frozenset.intersection(*(frozenset(row) for row in self.rows))
 
     @property
@@ -56,13 +74,13 @@ class Run:
 
 
 def of_trajectory(name: str, record: Trajectory) -> Run:
-    """A recorded run with everything that StopBench needs; it says what is missing."""
+    """Converts a recorded run into what StopBench needs; an error says what is missing."""
     if not len(record):
         raise FedhaltError(f"{name}: no round is recorded yet")
     there = [column for column in SEEN if column in record.columns]
     for needed in ("distance", HIDDEN):
         if needed not in record.columns:
-            raise FedhaltError(f"{name}: {needed!r} is not recorded, without it no rule can be scored")
+            raise FedhaltError(f"{name}: {needed!r} is not recorded, and no rule can be scored without it")
     if [row["round"] for row in record.rows] != list(range(1, len(record) + 1)):
         raise FedhaltError(f"{name}: some rounds are not recorded; StopBench needs every one from 1 on")
     accuracy = record.column(HIDDEN)
@@ -79,12 +97,27 @@ def of_trajectory(name: str, record: Trajectory) -> Run:
 
 
 def load(folder: Path) -> list[Run]:
-    """The packed runs in a folder, or, where there are none, its run folders."""
+    """Reads the packed runs in a folder or, if there are none, its run folders.
+
+    Args:
+        folder: The folder.
+
+    Returns:
+        The runs.
+
+    Raises:
+        FedhaltError: If the folder holds no run that can be scored.
+
+    Examples:
+        >>> from fedhalt.stopbench.runs import PACKED, load
+        >>> len(load(PACKED))
+        552
+    """
     if not folder.is_dir():
-        raise FedhaltError(f"{folder} is no folder of recorded runs")
-    packed = sorted(folder.glob(f"*{SUFFIX}"))
+        raise FedhaltError(f"{folder} is not a folder of recorded runs")
+    packed = load_packed(folder)
     if packed:
-        return [run for path in packed for run in unpack(path)]
+        return packed
     found = sorted(folder.glob("**/trajectory.jsonl"))
     if not found:
         raise FedhaltError(f"{folder} holds no packed runs (*{SUFFIX}) and no run folders (trajectory.jsonl)")
@@ -102,42 +135,91 @@ def load(folder: Path) -> list[Run]:
     return runs
 
 
+def load_packed(*folders: Path) -> list[Run]:
+    """Reads the packed runs of several folders. If names are equal, the run of the later folder counts."""
+    found = {run.name: run for folder in folders for path in sorted(folder.glob(f"*{SUFFIX}")) for run in unpack(path)}
+    return sorted(found.values(), key=_place)
+
+
 def pack(runs: Iterable[Run], folder: Path) -> list[Path]:
-    """Writes the runs as one small file per task, model and rate; single precision, which is enough to judge by."""
+    """Writes the runs as one small file per task, model and learning rate, in single precision, which is enough to
+    judge.
+
+    Packed files of other runs are removed from the folder.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for key, group in itertools.groupby(sorted(runs, key=lambda run: (_key(run), run.name)), _key):
+    for name, group in itertools.groupby(sorted(runs, key=_place), _file_name):
         members = list(group)
         lengths = [len(run.rows) for run in members]
         columns = {column: _matrix([[row.get(column) for row in run.rows] for run in members]) for column in SEEN}
         columns[HIDDEN] = _matrix([list(run.accuracy) for run in members])
         about = files.to_json([{"name": run.name, "spec": run.spec} for run in members]).encode()
         made = safetensors.numpy.save({"about": np.frombuffer(about, np.uint8), "rounds": np.array(lengths), **columns})
-        written.append(folder / f"{key}{SUFFIX}")
+        written.append(folder / name)
         files.write(written[-1], gzip.compress(made, mtime=0))
+    for path in set(folder.glob(f"*{SUFFIX}")) - set(written):
+        path.unlink()
     return written
 
 
 def unpack(path: Path) -> list[Run]:
-    """The runs of a packed file, numbers as doubles; a value that was not recorded is left out of its row."""
+    """Reads the runs of a packed file, with numbers as doubles. A value that was not recorded is left out of its
+    row.
+    """
     try:
-        data = safetensors.numpy.load(gzip.decompress(path.read_bytes()))
+        data = safetensors.numpy.load(_unzipped(path))
         about, rounds = files.from_json(data["about"].tobytes().decode()), data["rounds"]
         columns = {name: data[name].astype(np.float64) for name in (*SEEN, HIDDEN)}
-    except (OSError, EOFError, ValueError, KeyError, zlib.error, safetensors.SafetensorError) as error:
+        _check(about, rounds, columns)
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error, safetensors.SafetensorError) as error:
         raise FedhaltError(f"{path} is not a file of packed runs: {error}") from None
     found = []
-    for index, (each, length) in enumerate(zip(about, rounds, strict=True)):
+    for index, (each, length) in enumerate(zip(about, rounds.tolist(), strict=True)):
         cells = {name: columns[name][index, :length].tolist() for name in SEEN}
-        there = [name for name in SEEN if not all(map(np.isnan, cells[name]))]
+        there = [name for name in SEEN if not all(map(math.isnan, cells[name]))]
         rows = [{"round": r + 1, **{name: cells[name][r] for name in there}} for r in range(length)]
         found.append(Run(each["name"], each["spec"], rows, columns[HIDDEN][index, :length]))
     return found
 
 
-def _key(run: Run) -> str:
+def _unzipped(path: Path) -> bytes:
+    """The content of the file. A few bytes can unpack to gigabytes, so there is a limit."""
+    with gzip.open(path) as file:
+        data = file.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise ValueError(f"it unfolds to more than {LARGEST // 2**20} MB")
+    return data
+
+
+def _check(about: Any, rounds: NDArray[Any], columns: Mapping[str, NDArray[np.float64]]) -> None:
+    """Every run has a name, a spec and a row in each column as long as it says."""
+    if not isinstance(about, list) or not all(map(_describes, about)):
+        raise ValueError("runs without a name or a spec")
+    if rounds.dtype.kind not in "iu" or rounds.shape != (len(about),):
+        raise ValueError(f"{len(about)} runs, but the numbers of their rounds are {rounds.dtype} {rounds.shape}")
+    for name, column in columns.items():
+        if column.ndim != 2 or len(column) != len(about):
+            raise ValueError(f"{len(about)} runs, but {name} is of shape {column.shape}")
+        if about and not 1 <= rounds.min() <= rounds.max() <= column.shape[1]:
+            raise ValueError(f"{rounds.min()} to {rounds.max()} rounds, but {name} is of shape {column.shape}")
+    for index, length in enumerate(rounds.tolist()):
+        if np.isnan(columns["distance"][index, :length]).all() or np.isnan(columns[HIDDEN][index, :length]).any():
+            raise ValueError(f"the run {about[index]['name']} lacks its distance or its {HIDDEN}")
+
+
+def _describes(each: Any) -> bool:
+    return isinstance(each, dict) and isinstance(each.get("name"), str) and isinstance(each.get("spec"), dict)
+
+
+def _place(run: Run) -> tuple[str, str]:
+    """The position of a run among others: by its file, then by its name."""
+    return _file_name(run), run.name
+
+
+def _file_name(run: Run) -> str:
     model = str(run.spec.get("model", "")).partition(":")[0] or "model"
-    return f"{run.task.rpartition('/')[2] or 'run'}-{model}-{run.spec.get('lr', 0):g}"
+    return f"{run.task.rpartition('/')[2] or 'run'}-{model}-{run.spec.get('lr', 0):g}{SUFFIX}"
 
 
 def _matrix(rows: list[list[Any]]) -> NDArray[np.float32]:

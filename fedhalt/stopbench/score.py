@@ -1,4 +1,4 @@
-"""What a rule gives up and what it saves: regret and cost of every setting on every run, with bootstrap intervals."""
+"""What a rule loses and saves: regret and cost of every setting on every run, with bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..check import FedhaltError
-from ..rules import Rule
+from ..errors import FedhaltError
+from ..rules import Rule, SignalRule, Stepper, trace
 from .entries import Entry
 from .runs import Run
 
@@ -22,7 +22,7 @@ DRAWS = 2000
 
 
 def smoothed(accuracy: Array, window: int = WINDOW) -> Array:
-    """The centred mean over `window` rounds, over fewer at both ends."""
+    """The centered mean over `window` rounds, over fewer at both ends."""
     half = window // 2
     sums = np.concatenate([[0.0], np.cumsum(accuracy)])
     last = np.minimum(np.arange(len(accuracy)) + half + 1, len(accuracy))
@@ -34,11 +34,10 @@ def stops(entry: Entry, runs: Sequence[Run]) -> NDArray[np.int64]:
     """The stop round of every threshold, patience and run; 0 where the rule never fires."""
     found = np.zeros((len(entry.thresholds), len(entry.patiences), len(runs)), dtype=np.int64)
     rules = [entry.make(threshold, max(entry.patiences)) for threshold in entry.thresholds]
-    at_once = hasattr(rules[0], "below")
     for n, run in enumerate(runs):
         try:
-            if at_once:
-                found[..., n] = _below(rules, entry.patiences, run)
+            if isinstance(rules[0], SignalRule):
+                found[..., n] = _swept([rule for rule in rules if isinstance(rule, SignalRule)], entry.patiences, run)
             else:
                 found[..., n] = [_replayed(rule, entry.patiences, run) for rule in rules]
         except FedhaltError as error:
@@ -47,10 +46,11 @@ def stops(entry: Entry, runs: Sequence[Run]) -> NDArray[np.int64]:
 
 
 def _replayed(rule: Rule, patiences: Sequence[int], run: Run) -> list[int]:
-    """One replay answers every patience: a streak does not depend on how long a streak must be."""
-    found, state = [0] * len(patiences), rule.begin()
+    """One replay answers every patience, because a streak does not depend on how long it must be."""
+    found, stepper = [0] * len(patiences), Stepper([rule], explain=False)
     for row in run.rows:
-        state, status = rule.step(state, row)
+        stepper.step(row)
+        (status,) = stepper.statuses
         for p, patience in enumerate(patiences[:-1]):
             if not found[p] and (status.stop or status.streak >= patience):
                 found[p] = status.round
@@ -60,15 +60,14 @@ def _replayed(rule: Rule, patiences: Sequence[int], run: Run) -> list[int]:
     return found
 
 
-def _below(rules: Sequence[Any], patiences: Sequence[int], run: Run) -> NDArray[np.int64]:
-    """One replay answers every threshold too, where the quantity that is held against it does not depend on it."""
-    statuses, state = [], rules[0].begin()
-    for row in run.rows:
-        state, status = rules[0].step(state, row)
-        statuses.append(status)
-    held = np.array([np.nan if status.growth is None else status.growth for status in statuses])
-    ended = next((i for i, status in enumerate(statuses) if status.reason == "diverged"), len(held))
-    rounds = np.array([status.round for status in statuses] + [0])
+def _swept(rules: Sequence[SignalRule], patiences: Sequence[int], run: Run) -> NDArray[np.int64]:
+    """Computes the signal once, and tries every threshold and patience on it."""
+    traced = trace(rules[0], run.rows)
+    if traced.problem:
+        raise FedhaltError(traced.problem)
+    held = np.array([np.nan if signal is None else signal for signal in traced.signals])
+    ended = len(held) if traced.diverged is None else traced.diverged
+    rounds = np.array([*traced.rounds, 0])
     places = np.arange(1, len(held) + 1)
     found = np.zeros((len(rules), len(patiences)), dtype=np.int64)
     for t, rule in enumerate(rules):
@@ -96,7 +95,28 @@ class Judged(NamedTuple):
 
 
 def judged(entry: Entry, runs: Sequence[Run]) -> Judged:
-    """Cost (share of the rounds used) and regret (points of smoothed balanced accuracy given up) of every stop."""
+    """Judges every setting of a rule on every run.
+
+    Args:
+        entry: The rule with its settings.
+        runs: The runs.
+
+    Returns:
+        Arrays of threshold by patience by run: the stop round (0 for never), the cost (share of the rounds used), and
+        the regret (points of smoothed balanced accuracy lost).
+
+    Raises:
+        FedhaltError: If a run lacks a column that the rule reads.
+
+    Examples:
+        >>> from fedhalt.stopbench import judged
+        >>> import numpy as np
+        >>> from fedhalt.stopbench import ENTRIES, Run
+        >>> rows = [{"round": r, "distance": float(r)} for r in range(1, 51)]
+        >>> run = Run("drift", {}, rows, np.linspace(0, 1, 50))
+        >>> judged(ENTRIES["growth"]._replace(thresholds=[0.1], patiences=[10]), [run]).stop
+        array([[[21]]])
+    """
     stop = stops(entry, runs)
     cost, regret = np.empty(stop.shape), np.empty(stop.shape)
     for n, (run, budget) in enumerate(zip(runs, budgets(runs), strict=True)):
@@ -107,7 +127,7 @@ def judged(entry: Entry, runs: Sequence[Run]) -> Judged:
 
 
 def budgets(runs: Sequence[Run]) -> list[int]:
-    """The rounds that each run was to have: a run that diverged was meant to be as long as the longest of its kind."""
+    """The rounds that each run was meant to have. A diverged run was meant to be as long as the longest of its kind."""
     kinds = [(run.task, run.spec.get("model")) for run in runs]
     longest: dict[Any, int] = {}
     for kind, run in zip(kinds, runs, strict=True):
@@ -116,13 +136,13 @@ def budgets(runs: Sequence[Run]) -> list[int]:
 
 
 def unstopped(runs: Sequence[Run]) -> Array:
-    """The regret of going on to the end, where every rule's curve ends."""
+    """The regret without stopping, where every rule's curve ends."""
     curves = [100 * smoothed(run.accuracy) for run in runs]
     return np.array([curve.max() - curve[-1] for curve in curves])
 
 
 def draws(runs: int, number: int = DRAWS, seed: int = 0) -> Array:
-    """How often each run counts in each bootstrap draw, as shares; in the first, each once."""
+    """How often each run counts in each bootstrap draw, as shares. In the first draw, each run counts once."""
     picked = np.random.default_rng(seed).multinomial(runs, np.full(runs, 1 / runs), size=number) / runs
     return np.concatenate([np.full((1, runs), 1 / runs), picked])
 
@@ -130,8 +150,8 @@ def draws(runs: int, number: int = DRAWS, seed: int = 0) -> Array:
 def at_costs(costs: Array, values: Array, end: Array, weights: Array, levels: Sequence[float] = LEVELS) -> Array:
     """The mean of the values (settings by runs) at these mean costs, for every draw (rows) and level.
 
-    Between two neighbouring settings it is interpolated: what tossing a coin between them would give. The last setting
-    is never to stop, with the values `end`. NaN where the rule cannot be that cheap.
+    It interpolates between neighboring settings, which is what choosing between them at random would give. The last
+    setting never stops and has the values `end`. NaN where the rule cannot be that cheap.
     """
     whole = np.ones((len(weights), 1))
     x = np.concatenate([weights @ costs.T, whole], axis=1)
@@ -142,7 +162,7 @@ def at_costs(costs: Array, values: Array, end: Array, weights: Array, levels: Se
 
 
 def best_patience(at: Judged, end: Array) -> int:
-    """The patience whose curve has the smallest area between the first and the last level that all of them reach."""
+    """The patience whose curve has the smallest area over the levels that all patiences reach."""
     whole = draws(at.cost.shape[-1], 0)
     curves = np.array([
         at_costs(at.cost[:, p], at.regret[:, p], end, whole)[0] for p in range(at.cost.shape[1])
@@ -153,9 +173,9 @@ def best_patience(at: Judged, end: Array) -> int:
 
 
 def interval(values: Array) -> list[tuple[float, float, float]]:
-    """Of every column the value (the first draw) and the 2.5 and 97.5 per cent points of the other draws.
+    """For every column, the value (the first draw) and the 2.5% and 97.5% quantiles of the other draws.
 
-    NaN throughout where the value, or more than a few of the draws, do not exist.
+    NaN if the value, or more than a few of the draws, does not exist.
     """
     found = []
     for column in values.T:

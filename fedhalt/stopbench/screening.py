@@ -16,7 +16,7 @@ EARLY = 0.2
 """Stopped within this share of the rounds is flagged."""
 
 
-def places(runs: Sequence[Run]) -> Array:
+def relative_accuracy(runs: Sequence[Run]) -> Array:
     """Where each run's best smoothed accuracy lies between chance (0) and the best run of its group (1).
 
     A group is a task with its model and skew. NaN where chance is not known.

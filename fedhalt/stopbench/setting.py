@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from experiments.paper.setting import CNN, MAIN_SKEWS, METHODS, PHI, SMALL, Need, Scale, phis
-from fedhalt.spec import RunSpec
+from ..paper.setting import CNN, MAIN_SKEWS, METHODS, PHI, SMALL, Need, Scale, phis
+
+if TYPE_CHECKING:
+    from ..simulation.spec import RunSpec
 
 ROUNDS = 300
 RATES = (1e-4, 1e-3, 0.1, 10.0)

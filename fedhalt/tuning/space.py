@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .check import FedhaltError, flag, known, real
-from .methods import METHODS, hyperparameters
-from .seeds import rng
-from .spec import FIELDS, HYPERPARAMETERS, RunSpec
+from ..errors import FedhaltError, brief, flag, real, require_one_of
+from ..methods import METHODS, hyperparameters
+from ..simulation.seeds import rng
+from ..simulation.spec import FIELDS, HYPERPARAMETERS, RunSpec
 
 PHI = "phi"
 """Stands for the key hyperparameter of whichever method is chosen: lam, rho, alpha, …"""
@@ -92,10 +92,12 @@ class Space:
     def __init__(self, table: Mapping[str, Any]) -> None:
         if not isinstance(table, Mapping) or not table:
             raise FedhaltError("the space is empty: name at least one field, such as lr = [0.01, 0.1]")
-        plain = {known("name in the space", key.replace("-", "_"), NAMES): value for key, value in table.items()}
+        plain = {
+            require_one_of("name in the space", key.replace("-", "_"), NAMES): value for key, value in table.items()
+        }
         self.dimensions: dict[str, Dimension] = {name: dimension(name, value) for name, value in plain.items()}
         methods = self.dimensions.get("method", Choices(("fedavg",)))
-        self.methods: tuple[str, ...] = tuple(known("method", name, METHODS) for name in methods.ends())
+        self.methods: tuple[str, ...] = tuple(require_one_of("method", name, METHODS) for name in methods.ends())
         for name in self.dimensions:
             self._check_applies(name)
         self._check_corners()
@@ -184,7 +186,7 @@ class Space:
         takers = [method for method in METHODS if self.applies(name, method)]
         if not set(takers) & set(self.methods):
             raise FedhaltError(
-                f"{name} is no hyperparameter of {' or '.join(self.methods)}; methods that have it: {', '.join(takers)}"
+                f"{name} is not a hyperparameter of {' or '.join(self.methods)}; it belongs to {', '.join(takers)}"
             )
         for method in self.methods if name == PHI else ():
             twice = [each for each in METHODS[method].facts.phi if each in self.dimensions]
@@ -217,7 +219,7 @@ class Space:
         if refused:
             values, reason = refused[0]
             varied = [name for name, dim in self.dimensions.items() if len(dim.ends()) > 1]
-            shown = ", ".join(f"{name} = {values[name]!r}" for name in varied if name in values)
+            shown = ", ".join(f"{name} = {brief(values[name])}" for name in varied if name in values)
             where = f"{len(refused)} of {total} configurations cannot be run, the first with {shown}: "
             raise FedhaltError(f"the space contradicts itself: {where}{reason}" if varied else reason)
 
@@ -231,17 +233,19 @@ def dimension(name: str, value: Any) -> Dimension:
         raise FedhaltError(f"{name} = [] leaves nothing to choose from: give values, or leave {name} out")
     for index, one in enumerate(values):
         if isinstance(one, (list, tuple, Mapping)):
-            raise FedhaltError(f"{name} is a list of values, not of {one!r}")
+            raise FedhaltError(f"{name} is a list of values, not of {brief(one)}")
         if any(one == other and type(one) is type(other) for other in values[:index]):
-            raise FedhaltError(f"{name} lists {one!r} twice")
+            raise FedhaltError(f"{name} lists {brief(one)} twice")
     return Choices(tuple(values))
 
 
 def _range(name: str, table: Mapping[str, Any]) -> Range:
     for key in table:
-        known(f"key of the range {name}", key, ("low", "high", "log", "step"))
+        require_one_of(f"key of the range {name}", key, ("low", "high", "log", "step"))
     if not {"low", "high"} <= table.keys():
-        raise FedhaltError(f"the range {name} = {dict(table)!r} needs low and high; values of a list are {name} = […]")
+        raise FedhaltError(
+            f"the range {name} = {brief(dict(table))} needs low and high; values of a list are {name} = […]"
+        )
     kind = str(FIELDS[name].type) if name in FIELDS else "str" if name in ("dual_mean", "mode") else "float"
     if kind.startswith(("str", "bool")):
         raise FedhaltError(f"{name} has no range, since it is not a number: give a list of values")
@@ -253,9 +257,9 @@ def _range(name: str, table: Mapping[str, Any]) -> Range:
         raise FedhaltError(f"the range {name} is contradictory: low = {low:g} is not below high = {high:g}")
     if log and (low <= 0 or step is not None):
         problem = "its low end must be above 0" if low <= 0 else "it takes no step"
-        raise FedhaltError(f"the range {name} is logarithmic: {problem}, not {table!r}")
+        raise FedhaltError(f"the range {name} is logarithmic: {problem}, not {brief(table)}")
     if step is not None and not 0 < step <= high - low:
         raise FedhaltError(f"the step of the range {name} must be above 0 and at most {high - low:g}, not {step:g}")
     if integer and not all(value is None or value == int(value) for value in (low, high, step)):
-        raise FedhaltError(f"{name} is a whole number: low, high and step must be, not {dict(table)!r}")
+        raise FedhaltError(f"{name} is a whole number: low, high and step must be, not {brief(dict(table))}")
     return Range(low, high, log, step, integer)

@@ -1,4 +1,4 @@
-"""Runs that are still going on: what changed under some paths since somebody last asked."""
+"""Runs that are still growing: what changed under some paths since the last request."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .data import records
+from .recorded import find_records
 
 PAUSE = 0.5
-"""Seconds for which one look at the files serves everybody who asks."""
+"""Seconds for which one look at the files answers all requests."""
+
+DIGITS = 18
+"""Of the number of a version: whoever asks may write anything, and a long number takes long to read."""
 
 
 class Entry(NamedTuple):
@@ -24,7 +27,7 @@ class Entry(NamedTuple):
     read: dict[str, Any]
 
 
-class Watched:
+class LiveRuns:
     """The recorded runs under some paths, read again when their files change; runs may come, go and be replaced."""
 
     def __init__(self, paths: Iterable[Path], read: Callable[[Path, str], dict[str, Any]]) -> None:
@@ -43,7 +46,7 @@ class Watched:
                 self._look()
                 self._looked = time.monotonic()
             server, _, number = version.partition("-")
-            known = server == self._server and number.isdecimal()
+            known = server == self._server and number.isdecimal() and len(number) <= DIGITS
             last = int(number) if known else 0
             return {
                 "version": f"{self._server}-{self._version}",
@@ -54,16 +57,16 @@ class Watched:
             }
 
     def _look(self) -> None:
-        found = {name: file for file, name in records(self.paths).items()}
+        found = find_records(self.paths)
         for name in [name for name in self._entries if name not in found]:
             self._version += 1
             del self._entries[name]
             self._gone[name] = self._version
         for name, file in found.items():
-            seen = (file, _state(file), _state(file.parent / "summary.json"))
+            seen = (file, _state(file), _state(os.path.join(os.path.dirname(file), "summary.json")))
             if name not in self._entries or self._entries[name].seen != seen:
                 self._version += 1
-                self._entries[name] = Entry(seen, self._version, self._read(file, name))
+                self._entries[name] = Entry(seen, self._version, self._read(Path(file), name))
                 self._gone.pop(name, None)
 
     def _quiet(self) -> float | None:
@@ -72,7 +75,7 @@ class Watched:
         return max(0.0, time.time() - max(times) / 1e9) if times else None
 
 
-def _state(file: Path) -> tuple[int, int, int] | None:
+def _state(file: str) -> tuple[int, int, int] | None:
     """What tells a file from its earlier and later states; None if it is not there."""
     try:
         found = os.stat(file)

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from ..check import FedhaltError
+from ..errors import FedhaltError
+from ..records.judging import DRIFT, metrics
 from ..rules import GrowthRate, Status, replay
-from ..rules.motion import told, why
+from .words import describe_model, format_drift, format_motion, format_number, format_stop
 
 if TYPE_CHECKING:
-    from ..trajectory import Trajectory
-    from ..trial import Trial
+    from ..records.trajectory import Trajectory
+    from ..tuning.trial import Trial
 
 WIDTH, HEIGHT = 320, 120
 COLOURS = ("#0072b2", "#d55e00")
@@ -32,7 +33,9 @@ def trajectory_html(trajectory: Trajectory) -> str:
         picture(name, rounds, [row[name] for row in rows], stop, colour)
         for name, colour in zip(names, COLOURS, strict=False)
     ]
-    said = f"the paper's rule (threshold 0.01, patience 10) {_said(end)}"
+    drift = metrics(rows[-1]).get(DRIFT)
+    now = "" if drift is None else f"; at the end {describe_model(None, '', drift=drift)}"
+    said = f"the paper's rule (threshold 0.01, patience 10) {_said(end)}{now}"
     last = {name: value for name, value in rows[-1].items() if isinstance(value, (int, float))}
     return (
         f"<div><p>{len(rows)} rounds; {said if 'distance' in names else 'no distance is recorded'}</p>"
@@ -43,9 +46,9 @@ def trajectory_html(trajectory: Trajectory) -> str:
 def sweep_html(trials: Sequence[Trial], rounds: int, objective: str, best: Trial | None) -> str:
     """Every trial with a bar for the rounds it used, its end and its objective, the best one marked."""
     cells = "".join(_trial(trial, rounds, trial is best) for trial in trials)
-    titles = ("trial", "configuration", "state", "exponent", f"rounds of {rounds}", objective)
+    titles = ("trial", "configuration", "state", "model", "drift", f"rounds of {rounds}", objective)
     head = "".join(f"<th>{escape(title)}</th>" for title in titles)
-    used = sum(trial.outcome.get("rounds", 0) for trial in trials)
+    used = sum(trial.outcome.rounds for trial in trials)
     return (
         f"<div><p>{len(trials)} trials used {used} of {rounds * len(trials)} rounds</p>"
         f"<table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table></div>"
@@ -53,16 +56,15 @@ def sweep_html(trials: Sequence[Trial], rounds: int, objective: str, best: Trial
 
 
 def _trial(trial: Trial, rounds: int, best: bool) -> str:
-    used = trial.outcome.get("rounds", 0)
+    found, used = trial.outcome, trial.outcome.rounds
     bar = (
         f'<svg width="120" height="12" role="img" aria-label="{used} of {rounds} rounds">'
         f'<rect width="120" height="12" fill="none" stroke="currentColor" stroke-opacity="0.3"/>'
         f'<rect width="{120 * used / rounds:.1f}" height="12" fill="{COLOURS[best]}"/></svg>'
     )
-    value = "-" if trial.value is None else f"{trial.value:.4g}{' (best)' if best else ''}"
-    found = trial.outcome
-    moved = told(found.get("exponent"), found.get("motion", ""), found.get("reason", ""))
-    texts = [str(trial.number + 1), trial.label, trial.state, moved]
+    value = format_number(trial.value) + " (best)" * (best and trial.value is not None)
+    moved = format_motion(found.exponent, found.motion, found.rounds)
+    texts = [str(trial.number + 1), trial.label, trial.state, moved, format_drift(found.drift)]
     said = "".join(f"<td>{escape(text)}</td>" for text in texts)
     return f"<tr>{said}<td>{bar} {used}</td><td>{value}</td></tr>"
 
@@ -122,8 +124,9 @@ def _end(trajectory: Trajectory) -> Status | None:
 
 def _said(end: Status | None) -> str:
     if end is None or not end.stop:
-        return f"does not stop it (exponent {told(end.exponent, end.motion)})" if end else "does not stop it"
-    return f"stops at round {end.round} ({why(end.reason, end.exponent, end.motion)})"
+        moved = format_motion(end.exponent, end.motion, end.round) if end else "-"
+        return "does not stop it" if moved == "-" else f"does not stop it (model {moved})"
+    return f"stops at round {end.round} ({format_stop(end.reason, end.motion, 'growth')})"
 
 
 def _text(value: float) -> str:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .check import FedhaltError, MissingExtra
-from .rules import GrowthRate, replay
-from .rules.motion import told, why
+from ..errors import FedhaltError, MissingExtra, require_one_of
+from ..records.judging import DRIFT, metrics
+from ..rules import GrowthRate, replay
+from .words import describe_model, format_stop
 
 if TYPE_CHECKING:
-    from .trajectory import Trajectory
-    from .trial import Trial
+    from ..records.trajectory import Trajectory
+    from ..tuning.trial import Trial
 
 
 def classes_by_client(counts: list[list[int]], title: str, path: Path) -> None:
-    """A stacked bar per client, largest first; hatches besides colours for those who do not see them."""
+    """A stacked bar per client, largest first; hatches besides colors for those who do not see them."""
     plt = pyplot("agg")
     table = np.array(sorted(counts, key=sum, reverse=True)).T
     figure, axis = plt.subplots(figsize=(9, 3.6), layout="constrained")
@@ -41,28 +43,38 @@ def bars_and_dots(
     titles: tuple[str, str],
     path: Path,
 ) -> None:
-    """Two panels with a line per name: a bar for what it costs, a dot with its spread for what it is worth."""
+    """Two panels with a line per name: a bar for what it costs, a dot with its spread for what it is worth.
+
+    The axis of the dots fits them, and what each stands for is written beside the panel, where it covers nothing.
+    """
     plt = pyplot("agg")
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 0.45 * len(names) + 1.2), layout="constrained", sharey=True)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 0.45 * len(names) + 1.2), layout="constrained", sharey=True)
     places = range(len(names))
     left.barh(places, costs, 0.6, color="#56b4e9")
     for place, cost in zip(places, costs, strict=True):
         left.text(cost, place, f" {cost:.0%}", va="center", fontsize=8)
     for place, (mean, spread, label) in zip(places, scores, strict=True):
-        if mean is None:
-            right.text(
-                0.5, place, "picks none", va="center", ha="center", fontsize=8, transform=right.get_yaxis_transform()
-            )
-        else:
+        said = "picks none" if mean is None else f"{mean:.1%}  {label}"
+        right.text(1.02, place, said, va="center", fontsize=8, transform=right.get_yaxis_transform())
+        if mean is not None:
             right.errorbar(mean, place, xerr=spread, fmt="o", color="#d55e00", capsize=3)
-            right.text(0.01, place, f"{label}  {mean:.1%}", va="center", fontsize=8)
     left.set(yticks=places, yticklabels=names, xlabel=titles[0], xlim=(0, 1.12))
     left.invert_yaxis()
-    right.set(xlabel=titles[1], xlim=(0, 1))
+    right.set(xlabel=titles[1], xlim=_fitted([(mean, spread or 0.0) for mean, spread, _ in scores if mean is not None]))
     for axis in (left, right):
+        axis.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}%")
         axis.spines[["top", "right"]].set_visible(False)
     right.grid(axis="x", alpha=0.3)
     save(plt, figure, path)
+
+
+def _fitted(dots: list[tuple[float, float]]) -> tuple[float, float]:
+    """From the lowest to the highest share with their spreads and some air, but no narrower than five points."""
+    if not dots:
+        return 0.0, 1.0
+    low, high = min(mean - spread for mean, spread in dots), max(mean + spread for mean, spread in dots)
+    air = max(0.1 * (high - low), 0.025 - (high - low) / 2)
+    return max(0.0, low - air), min(1.005, high + air)
 
 
 def curves(trajectory: Trajectory) -> Any:
@@ -74,14 +86,16 @@ def curves(trajectory: Trajectory) -> Any:
     if "distance" in trajectory.columns:
         statuses = list(replay(rule, trajectory))
         left.plot(rounds, trajectory.column("distance"), color="#0072b2")
-        growth = [np.nan if status.growth is None else status.growth for status in statuses]
+        growth = [np.nan if status.signal is None else status.signal for status in statuses]
         middle.semilogy(rounds, growth, color="#d55e00")
         middle.axhline(rule.threshold, color="black", linestyle="--", linewidth=1)
         end = next((status for status in statuses if status.stop), statuses[-1])
         for axis in (left, middle, right) if end.stop else ():
             axis.axvline(end.round, color="black", linestyle=":", linewidth=1)
-        said = f"stop at round {end.round} ({why(end.reason, end.exponent, end.motion)})"
-        figure.suptitle(said if end.stop else f"no stop (exponent {told(end.exponent, end.motion)})", fontsize=9)
+        said = f"stop at round {end.round} ({format_stop(end.reason, end.motion, 'growth')})"
+        drift = metrics(trajectory.rows[-1]).get(DRIFT)
+        never = f"no stop ({describe_model(end.exponent, end.motion, end.round, drift) or 'model -'})"
+        figure.suptitle(said if end.stop else never, fontsize=9)
     for name, style in zip(accuracies, itertools.cycle(("-", "--", ":", "-.")), strict=False):
         values = trajectory.column(name)
         known = ~np.isnan(values)
@@ -100,7 +114,7 @@ def trials(found: Sequence[Trial], rounds: int, objective: str) -> Any:
     plt = pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 0.32 * len(found) + 1.2), layout="constrained", sharey=True)
     places = range(len(found))
-    left.barh(places, [trial.outcome.get("rounds", 0) for trial in found], 0.6, color="#56b4e9")
+    left.barh(places, [trial.outcome.rounds for trial in found], 0.6, color="#56b4e9")
     right.plot([np.nan if trial.value is None else trial.value for trial in found], places, "o", color="#d55e00")
     left.set(yticks=places, yticklabels=[trial.label for trial in found], xlabel=f"rounds of {rounds}")
     left.invert_yaxis()
@@ -119,6 +133,18 @@ def save(plt: Any, figure: Any, path: Path) -> Path:
         raise FedhaltError(f"{path}: {error}") from None
     plt.close(figure)
     return path
+
+
+def check_picture(path: Path) -> None:
+    """Says before any work what would keep a picture from being drawn there; makes its folder."""
+    plt = pyplot("agg")
+    figure = plt.figure()
+    kinds = figure.canvas.get_supported_filetypes()
+    plt.close(figure)
+    require_one_of("kind of picture", path.suffix.removeprefix(".").lower() or "png", kinds)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(path.parent, os.W_OK):
+        raise FedhaltError(f"{path.parent} cannot be written to")
 
 
 def pyplot(backend: str | None = None) -> Any:

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from .. import files
-from ..check import FedhaltError
-from .page import page
-from .watch import Watched
+from ..errors import FedhaltError
+from .live import LiveRuns
+from .page.document import page
 
 HOST = "127.0.0.1"
 
@@ -22,11 +22,11 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, watched: Watched, title: str, port: int = 0) -> None:
+    def __init__(self, live: LiveRuns, title: str, port: int = 0) -> None:
         document = page(title, {"live": True}, connect="'self'").encode()
         self.answers: dict[str, Callable[[str], tuple[str, bytes]]] = {
             "/": lambda query: ("text/html; charset=utf-8", document),
-            "/runs": lambda query: ("application/json", _news(watched, query)),
+            "/runs": lambda query: ("application/json", _news(live, query)),
         }
         try:
             super().__init__((HOST, port), Handler)
@@ -48,11 +48,11 @@ class Handler(BaseHTTPRequestHandler):
         port = self.server.server_address[1]
         if self.headers.get("Host", "").lower() not in (f"{HOST}:{port}", f"localhost:{port}"):
             return self._send(HTTPStatus.FORBIDDEN, "text/plain", b"this server answers to 127.0.0.1 only\n")
-        address = urlsplit(self.path)
-        answer = self.server.answers.get(address.path)
+        path, _, query = self.path.partition("?")
+        answer = self.server.answers.get(path)
         if answer is None:
             return self._send(HTTPStatus.NOT_FOUND, "text/plain", b"there are / and /runs\n")
-        return self._send(HTTPStatus.OK, *answer(address.query))
+        return self._send(HTTPStatus.OK, *answer(query))
 
     def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
         self.send_response(status)
@@ -70,5 +70,5 @@ class Handler(BaseHTTPRequestHandler):
         """One line a second in a terminal would say nothing."""
 
 
-def _news(watched: Watched, query: str) -> bytes:
-    return files.to_json(watched.since(parse_qs(query).get("after", [""])[0])).encode()
+def _news(live: LiveRuns, query: str) -> bytes:
+    return files.to_json(live.since(parse_qs(query).get("after", [""])[0])).encode()

@@ -1,31 +1,27 @@
-"""`fedhalt replay` as a stranger uses it: real processes, real files, real mistakes."""
+"""`fedhalt replay` as a stranger uses it: real files, real mistakes."""
 
 import json
 import os
 import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
+from helpers.commands import FEDHALT, LIMIT, run, started
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import fedhalt
-from fedhalt import GrowthRate, Trajectory
-
-FEDHALT = [sys.executable, "-c", "from fedhalt.cli import main; main()"]
+from fedhalt import FedhaltError, GrowthRate, Trajectory, squared_distance, stop_round
 
 
-def run(*args, code=0):
-    done = subprocess.run([*FEDHALT, *map(str, args)], capture_output=True, text=True, timeout=60)
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout if code == 0 else done.stderr
+@pytest.fixture
+def replay(said):
+    """What `fedhalt replay --json` finds."""
+    return lambda *args: json.loads(said("replay", "--json", *args))
 
 
-def replay(*args):
-    return json.loads(run("replay", "--json", *args))
+def listed(values):
+    return ",".join(map(str, values))
 
 
 @pytest.fixture
@@ -36,15 +32,16 @@ def recorded(tmp_path):
     return tmp_path / "run.jsonl"
 
 
-def test_every_combination_of_every_file(recorded, tmp_path):
+def test_every_combination_of_every_file(recorded, tmp_path, replay):
     second = tmp_path / "second.csv"
     Trajectory.load(recorded).to_csv(second)
     thresholds, patiences = [0.005, 0.01, 0.05, 0.1], [1, 5, 10]
-    found = replay(recorded, second, "--rule", "growth", "--threshold", *thresholds, "--patience", *patiences)
+    found = replay(recorded, second, "--rule", "growth", "--threshold", listed(thresholds), "--patience",
+                   listed(patiences))  # fmt: skip
     assert len(found) == 24
     distances = Trajectory.load(recorded).column("distance")
     for result in found:
-        expected = fedhalt.stop_round(GrowthRate(result["threshold"], result["patience"]), distances)
+        expected = stop_round(GrowthRate(result["threshold"], result["patience"]), distances)
         assert result["stop_round"] == expected and result["rounds"] == 200 and result["rule"] == "growth"
         assert result["used"] == (expected / 200 if expected else 1.0)
         assert result["reason"] == ("saturated" if expected else "")
@@ -55,44 +52,63 @@ def test_every_combination_of_every_file(recorded, tmp_path):
     assert {(r["threshold"], r["patience"]) for r in found} == {(t, p) for t in thresholds for p in patiences}
 
 
-def test_every_rule_by_its_name(recorded):
+def test_every_rule_by_its_name(recorded, replay):
     names = ["growth", "growth-authors", "val-loss", "val-accuracy", "difference", "budget"]
-    found = replay(recorded, "--rule", *names, "--rounds", 50)
+    found = replay(recorded, "--rule", listed(names), "--rounds", 50)
     assert [result["rule"] for result in found] == names
     assert [result["stop_round"] for result in found][-1] == 50
 
 
-def test_rounds_as_pandas_writes_them(tmp_path):
+def test_rounds_as_pandas_writes_them(tmp_path, replay):
     (tmp_path / "p.csv").write_text("round,distance\n1.0,5\n2.0,5\n3.0,5\n")
     assert replay(tmp_path / "p.csv", "--patience", 2)[0]["stop_round"] == 3
 
 
-def test_options_may_stand_anywhere_and_be_repeated(recorded):
-    one = replay("--threshold", 0.1, 0.05, recorded, "--patience", 3)
+def test_options_may_stand_anywhere_and_be_repeated(recorded, replay):
+    one = replay("--threshold", "0.1, 0.05", recorded, "--patience", 3)
     two = replay("--patience", 3, "--threshold", 0.1, "--threshold", 0.05, recorded)
-    three = replay("--threshold=0.1", 0.05, recorded, "--patience=3")
+    three = replay("--threshold=0.1,0.05", recorded, "--patience=3")
     assert one == two == three and len(one) == 2
 
 
-def test_the_table_says_never_and_shows_the_metrics(recorded):
-    text = run("replay", recorded, "--threshold", 0.1, 1e-9)
-    assert "never" in text and "val_accuracy" in text and "100.0%" in text and "saturated" in text
+def test_the_table_says_never_and_shows_the_metrics(recorded, said):
+    text = said("replay", recorded, "--threshold", "0.1,1e-9")
+    assert "never" in text and "val_accuracy" not in text and "growth below threshold" in text
+    wide = said("replay", recorded, "--threshold", "0.1,1e-9", "--wide")
+    assert "val_accuracy" in wide and "val_loss" in wide and str(recorded) in wide
 
 
-def test_a_run_folder_and_another_column(recorded, tmp_path):
+def test_a_run_folder_and_another_column(recorded, tmp_path, replay):
     (tmp_path / "folder").mkdir()
     os.rename(recorded, tmp_path / "folder" / "trajectory.jsonl")
     direct = replay(tmp_path / "folder", "--threshold", 0.1)
-    assert direct[0]["stop_round"] == fedhalt.stop_round(GrowthRate(0.1), [r**0.7 for r in range(1, 201)])
+    assert direct[0]["stop_round"] == stop_round(GrowthRate(0.1), [r**0.7 for r in range(1, 201)])
     other = replay(tmp_path / "folder", "--column", "val_loss", "--threshold", 0.1)
-    assert other[0]["stop_round"] == fedhalt.stop_round(GrowthRate(0.1), [2 / r for r in range(1, 201)])
+    assert other[0]["stop_round"] == stop_round(GrowthRate(0.1), [2 / r for r in range(1, 201)])
+
+
+def test_a_pipe_is_read_as_a_file_is(recorded):
+    expected = run("replay", "--json", recorded).stdout.replace(str(recorded), "/dev/stdin")
+    assert run("replay", "--json", "/dev/stdin", input=recorded.read_text()).stdout == expected
+    assert "is not a fedhalt trajectory" in run("replay", "/dev/stdin", input="distance\n1\n2\n", code=2).stderr
+
+
+def test_a_pipe_in_a_run_folder_is_not_waited_for(tmp_path, said):
+    os.mkfifo(tmp_path / "trajectory.jsonl")
+    assert "is a pipe, not a file" in said("replay", tmp_path, code=2)
+
+
+def test_names_that_are_no_text_are_shown(recorded, tmp_path):
+    strange = tmp_path / os.fsdecode(b"caf\xe9.jsonl")
+    recorded.rename(strange)
+    assert "\\udce9.jsonl" in run("replay", strange).stdout
+    assert json.loads(run("replay", "--json", strange).stdout)[0]["file"] == str(strange)
 
 
 def test_a_half_written_line_is_noted_and_the_rest_judged(recorded):
     recorded.write_bytes(recorded.read_bytes()[:-9])
-    done = subprocess.run([*FEDHALT, "replay", "--json", recorded], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout)[0]["rounds"] == 199
-    assert "line 201 is half-written" in done.stderr
+    done = run("replay", "--json", recorded)
+    assert json.loads(done.stdout)[0]["rounds"] == 199 and "line 201 is half-written" in done.stderr
 
 
 @pytest.mark.parametrize("args, words", [
@@ -107,9 +123,10 @@ def test_a_half_written_line_is_noted_and_the_rest_judged(recorded):
     (["run.jsonl", "--start", "x"], ["--start", "--checkpoints"]),
     (["run.jsonl", "--follow"], ["--follow", "--checkpoints"]),
     (["missing.jsonl"], ["missing.jsonl", "No such file"]),
-    (["."], ["--checkpoints"]),
+    (["."], ["no round"]),
+    (["models"], ["--checkpoints"]),
     (["models/0.npy"], ["saved model", "--checkpoints"]),
-    (["runs"], ["1 run folders", "runs/*"]),
+    (["runs"], ["runs/a holds no round"]),
     (["bad.csv"], ["bad.csv", "line 3"]),
     (["words.csv"], ["words.csv", "round 2", "'two'"]),
     (["empty.csv"], ["empty"]),
@@ -122,7 +139,7 @@ def test_a_half_written_line_is_noted_and_the_rest_judged(recorded):
     (["models", "--checkpoints"], ["no round"]),
     ([], ["Missing argument"]),
 ])  # fmt: skip
-def test_mistakes_end_in_one_sentence(recorded, tmp_path, monkeypatch, args, words):
+def test_mistakes_end_in_one_sentence(recorded, tmp_path, monkeypatch, args, words, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bad.csv").write_text("round,distance\n1,1.0\n2\n")
     (tmp_path / "words.csv").write_text("distance\n1.0\ntwo\n")
@@ -134,7 +151,7 @@ def test_mistakes_end_in_one_sentence(recorded, tmp_path, monkeypatch, args, wor
     (tmp_path / "models").mkdir()
     Trajectory.create(tmp_path / "runs" / "a" / "trajectory.jsonl")
     np.save(tmp_path / "models" / "0.npy", np.zeros(3))
-    error = run("replay", *args, code=2)
+    error = said("replay", *args, code=2)
     assert all(word in error for word in words), error
 
 
@@ -158,7 +175,7 @@ def save_models(folder, kind, count=30):
             torch.save({"model": tensors, "epoch": r, "rates": [0.1]}, path)
 
 
-def test_a_model_and_its_optimiser_are_not_measured_together(tmp_path):
+def test_a_model_and_its_optimiser_are_not_measured_together(tmp_path, said, replay):
     torch = pytest.importorskip("torch")
     (tmp_path / "m").mkdir()
     for r in range(3):
@@ -167,20 +184,20 @@ def test_a_model_and_its_optimiser_are_not_measured_together(tmp_path):
             "opt": {"state": {0: {"exp_avg": torch.full((4,), 9.0 * r)}}},
         }
         torch.save(groups, tmp_path / "m" / f"{r}.pt")
-    error = run("replay", tmp_path / "m", "--checkpoints", code=2)
+    error = said("replay", tmp_path / "m", "--checkpoints", code=2)
     assert "several groups of arrays (model, opt)" in error and "--include 'model.*'" in error
     args = ["--checkpoints", "--include", "model.*", "--rule", "budget", "--rounds", 2]
     (found,) = replay(tmp_path / "m", *args)
     assert found["metrics"]["distance"] == 4.0 and found["checkpoint"] == "2.pt"
-    assert "2 2.pt" in run("replay", tmp_path / "m", *args) and "budget 2" in run("replay", tmp_path / "m", *args)
+    assert "2  2.pt" in said("replay", tmp_path / "m", *args) and "budget 2" in said("replay", tmp_path / "m", *args)
 
 
 @pytest.mark.parametrize("kind", ["npz", "npy", "safetensors", "pt", "pth"])
-def test_a_folder_of_models_of_any_tool(tmp_path, kind):
+def test_a_folder_of_models_of_any_tool(tmp_path, kind, replay):
     save_models(tmp_path / "models", kind)
     (tmp_path / "models" / "notes.txt").write_text("not a model")
     distances = [(6 * r) ** 0.5 for r in range(1, 30)]
-    expected = fedhalt.stop_round(GrowthRate(0.05, 3), distances)
+    expected = stop_round(GrowthRate(0.05, 3), distances)
     (found,) = replay(tmp_path / "models", "--checkpoints", "--threshold", 0.05, "--patience", 3)
     assert (found["stop_round"], found["rounds"]) == (expected, 29)  # round-2 came before round-10
     assert found["metrics"]["distance"] == pytest.approx(distances[expected - 1])
@@ -189,7 +206,7 @@ def test_a_folder_of_models_of_any_tool(tmp_path, kind):
     assert other["rounds"] == 29
 
 
-def test_bfloat16_models_and_patterns(tmp_path):
+def test_bfloat16_models_and_patterns(tmp_path, replay):
     torch = pytest.importorskip("torch")
     from safetensors.torch import save_file
 
@@ -201,7 +218,7 @@ def test_bfloat16_models_and_patterns(tmp_path):
     assert found["stop_round"] == 3 and found["metrics"]["distance"] == 6.0
 
 
-def test_a_model_that_would_run_code_is_refused(tmp_path):
+def test_a_model_that_would_run_code_is_refused(tmp_path, said):
     torch = pytest.importorskip("torch")
     (tmp_path / "m").mkdir()
 
@@ -211,9 +228,9 @@ def test_a_model_that_would_run_code_is_refused(tmp_path):
 
     torch.save({"w": torch.zeros(2), "x": Trap()}, tmp_path / "m" / "0.pt")
     np.savez(tmp_path / "m" / "1.npz", w=np.array([Trap()], dtype=object))
-    assert "0.pt" in run("replay", tmp_path / "m", "--checkpoints", code=2)
+    assert "0.pt" in said("replay", tmp_path / "m", "--checkpoints", code=2)
     (tmp_path / "m" / "0.pt").unlink()
-    assert "1.npz" in run("replay", tmp_path / "m", "--checkpoints", code=2)
+    assert "1.npz" in said("replay", tmp_path / "m", "--checkpoints", code=2)
     assert not (tmp_path / "trapped").exists()
 
 
@@ -221,7 +238,7 @@ def test_a_model_that_would_run_code_is_refused(tmp_path):
 @settings(max_examples=60)
 @given(st.data())
 def test_fuzzed_models_give_arrays_or_a_sentence(tmp_path_factory, kind, data):
-    from fedhalt.checkpoints import read
+    from fedhalt.records.checkpoints import read
 
     folder = tmp_path_factory.mktemp("fuzz") / "m"
     save_models(folder, kind, count=1)
@@ -232,28 +249,16 @@ def test_fuzzed_models_give_arrays_or_a_sentence(tmp_path_factory, kind, data):
         content[at : at + data.draw(st.integers(0, 20))] = data.draw(st.binary(max_size=20))
     path.write_bytes(content[: data.draw(st.integers(0, len(content)))] if data.draw(st.booleans()) else content)
     try:
-        fedhalt.squared_distance(read(path), read(path))
-    except fedhalt.FedhaltError as error:
+        squared_distance(read(path), read(path))
+    except FedhaltError as error:
         assert "\n" not in str(error)
 
 
 def test_follow_says_when_to_stop_while_models_are_being_written(tmp_path):
     folder = tmp_path / "models"
     folder.mkdir()
-    args = [
-        "replay",
-        str(folder),
-        "--checkpoints",
-        "--follow",
-        "--interval",
-        "0.05",
-        "--threshold",
-        "0.2",
-        "--patience",
-        "2",
-    ]
-    watcher = subprocess.Popen([*FEDHALT, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
+    args = ["replay", folder, "--checkpoints", "--follow", "--interval", 0.05, "--threshold", 0.2, "--patience", 2]
+    with started(*FEDHALT, *args) as watcher:
         distances = []
         for r in range(100):
             np.save(tmp_path / "next.npy", np.full(4, float(r)))
@@ -266,19 +271,29 @@ def test_follow_says_when_to_stop_while_models_are_being_written(tmp_path):
             distances.append(2.0 * r)
             if watcher.poll() is not None:
                 break
-        out, err = watcher.communicate(timeout=30)
-    finally:
-        watcher.kill()
-    expected = fedhalt.stop_round(GrowthRate(0.2, 2), distances[1:])
+        out, err = watcher.communicate()
+    expected = stop_round(GrowthRate(0.2, 2), distances[1:])
     assert watcher.returncode == 0, err
-    why = "(saturated; exponent 1.00, still moving: the clock, not the model)"
+    why = "(growth below threshold; model still moving)"
     assert f"stop now: growth threshold=0.2 patience=2 at round {expected} {why}" in out
     assert f"round {expected}  {expected}.npy  distance {2 * expected}" in out
 
 
-def test_thousands_of_files_replay_in_one_call(recorded, tmp_path):
+def test_thousands_of_files_replay_in_one_call(recorded, tmp_path, replay):
     lines = recorded.read_bytes()
     for index in range(1500):
         (tmp_path / f"{index}.jsonl").write_bytes(lines)
-    found = replay(*sorted(tmp_path.glob("[0-9]*.jsonl")), "--threshold", 0.01, 0.1)
+    found = replay(*sorted(tmp_path.glob("[0-9]*.jsonl")), "--threshold", "0.01,0.1")
     assert len(found) == 3000 and len({(r["threshold"], r["stop_round"]) for r in found}) == 2
+
+
+@pytest.mark.parametrize("words", [["run.jsonl"], ["run/"], ["--checkpoints", "models"]], ids=lambda words: words[-1])
+def test_a_file_that_does_not_fit_into_memory_is_named(words, tmp_path):
+    for name in ("run.jsonl", "run/trajectory.jsonl", "models/0.safetensors", "models/1.safetensors"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        with open(tmp_path / name, "wb") as file:
+            file.truncate(2**34)  # holes, which need no space
+    limited = ["bash", "-c", 'ulimit -v 8000000; exec "$@"', "-", *FEDHALT, "replay", *words]
+    done = subprocess.run(limited, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 2 and "does not fit into the memory" in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr and words[-1].rstrip("/") in done.stderr

@@ -9,27 +9,15 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
+
+from helpers.commands import free_port, wait_for
 
 BIN = Path(sys.executable).parent
 
 
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-def wait_for(what, holds, seconds=180, every=2.0):
-    """Looks until it holds; says what was waited for. Every look at a run is a process of its own."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = holds()
-        if found:
-            return found
-        time.sleep(every)
-    raise AssertionError(f"waited {seconds} s for {what}")
+SELDOM = 2.0
+"""Seconds between two looks at a run: each is a process of its own."""
 
 
 class Deployment:
@@ -71,7 +59,7 @@ class Deployment:
             security += ["--enable-supernode-auth", "--database", str(self.folder / "state.db")]
         address = ["--host", "127.0.0.1", "--port", str(self.port), "--disable-runtime-dependency-installation"]
         self._start("superlink", "flower-superlink", *security, *address)
-        wait_for("the SuperLink", lambda: self._answers())
+        wait_for("the SuperLink", self._answers, every=SELDOM)
 
     def supernode(self, name, config, key=None):
         security = ["--insecure"]
@@ -110,7 +98,7 @@ class Deployment:
             status = self.status(run, where)
             return status if status.startswith("finished") else None
 
-        return wait_for("the run to end", ended, seconds)
+        return wait_for("the run to end", ended, seconds=seconds, every=SELDOM)
 
     def server_log(self, run, where="loop"):
         """What the ServerApp of a run said."""

@@ -45,8 +45,8 @@ def strategies(names):
 def federation():
     import torch
 
-    from fedhalt.spec import RunSpec
-    from fedhalt.task import Federation
+    from fedhalt.simulation.federation import Federation
+    from fedhalt.simulation.spec import RunSpec
 
     torch.set_num_threads(1)
     return Federation(RunSpec(data="digits", clients=6, cohort=3, epochs=1, batch=64, lr=0.05, evaluate_every=0))

@@ -2,8 +2,9 @@
 
 import torch
 
-from fedhalt import methods, toy
+from fedhalt import methods
 from fedhalt.methods import METHODS
+from fedhalt.simulation import toy
 
 NAMES = list(METHODS)
 STRONG = {"lam": 0.1, "rho": 0.05, "alpha": 0.3, "server_lr": 0.5, "tau": 0.1}

@@ -27,7 +27,7 @@ NEVER = {"rule": GrowthRate(1e-9)}
 
 @pytest.fixture(autouse=True)
 def log(caplog):
-    caplog.set_level(logging.INFO, "flwr")
+    caplog.set_level(logging.INFO)
 
 
 class PassingOn(FedAvg):
@@ -55,10 +55,10 @@ def test_a_start_of_other_words_begins_anew_if_nothing_was_trained(tmp_path):
         strategy = attach(Renamed(), **NEVER, state=folder)
         arrays = ArrayRecord({key: type(a)(a.numpy() + offset) for key, a in start_arrays(counter=False).items()})
         strategy.start(InProcessGrid(pulling_app()), arrays, rounds)
-        return strategy.early_stopping.status
+        return strategy.early_stopping.status  # type: ignore[attr-defined]
 
     broken = attach(Renamed(), **NEVER, state=tmp_path / "cut")
-    broken.early_stopping.strategy.configure_train = lambda *args: 1 / 0
+    broken.early_stopping.strategy.configure_train = lambda *args: 1 / 0  # type: ignore[attr-defined]
     with pytest.raises(ZeroDivisionError):
         broken.start(InProcessGrid(pulling_app()), start_arrays(counter=False), 3)
     expected = begin(tmp_path / "whole", 5, 3)
@@ -87,6 +87,19 @@ def test_killed_between_the_trajectory_and_the_first_save(tmp_path):
     stopping = EarlyStopping(FedAvg(), **NEVER, state=tmp_path / "state", trajectory=tmp_path / "t.jsonl")
     run(stopping, rounds=2)
     assert len(Trajectory.load(tmp_path / "t.jsonl")) == 2
+
+
+def test_a_record_with_failed_rounds_goes_on(tmp_path):
+    """Rounds 2 and 3 failed: the record has fewer rounds than the number of its last one."""
+
+    def begin(name, rounds):
+        grid = InProcessGrid(pulling_app(), broken=lambda kind, r: range(3) if kind == "train" and r in (2, 3) else ())
+        paths = {"state": tmp_path / name, "trajectory": tmp_path / f"{name}.jsonl"}
+        EarlyStopping(FedAvg(fraction_evaluate=0.0), **NEVER, **paths).start(grid, start_arrays(), rounds)
+        return list(Trajectory.load(tmp_path / f"{name}.jsonl").column("round"))
+
+    assert begin("cut", 4) == [1, 4]
+    assert begin("cut", 6) == [1, 4, 5, 6]
 
 
 def test_another_model_is_refused(tmp_path):
@@ -123,6 +136,7 @@ class Optimised(FedAvg):
 
     def aggregate_train(self, server_round, replies):
         arrays, metrics = super().aggregate_train(server_round, replies)
+        assert arrays is not None
         self.step.grad = torch.from_numpy(arrays["layer.bias"].numpy().copy())
         self.optimizer.step()
         self.counts["rounds"] += 1

@@ -125,7 +125,7 @@ def distances(evaluations):
 
 @pytest.fixture(autouse=True)
 def quiet(caplog):
-    caplog.set_level(logging.INFO, "flwr")
+    caplog.set_level(logging.INFO)
 
 
 def test_every_shipped_strategy_is_listed():
@@ -171,7 +171,7 @@ def test_attach_and_trajectory(tmp_path):
     run(reference)
     strategy = attach(flower.FedAvg(**options({})), threshold=0.05, patience=3, trajectory=tmp_path / "t.jsonl")
     run(strategy)
-    assert strategy.early_stopping.status == reference.status
+    assert strategy.early_stopping.status == reference.status  # type: ignore[attr-defined]
     record = Trajectory.load(tmp_path / "t.jsonl")
     assert len(record) == reference.status.round
     assert {"client_loss", "server_loss", "server_accuracy"} <= set(record.columns)
@@ -196,7 +196,7 @@ def test_goes_on_after_a_kill(name, tmp_path):
     )
     with pytest.raises(Killed):
         run(first)
-    first.watch.end()  # the process would be gone
+    first.run.end()  # the process would be gone
     second = EarlyStopping(STRATEGIES[name](options(again)), threshold=0.05, patience=3, state=tmp_path)
     _, grid = run(second)
     assert second.status == whole.status
@@ -227,4 +227,4 @@ def test_parameters_of_a_client_are_theta_0_too():
     app = ClientApp(lambda context: First(int(context.node_config["partition-id"])).to_client())
     DefaultWorkflow()(Grid(app, NODES), context)
     assert strategy.status.stop
-    assert parameters_to_ndarrays(strategy.watch.model)[0].shape == (4, 3)
+    assert parameters_to_ndarrays(strategy.run.last)[0].shape == (4, 3)

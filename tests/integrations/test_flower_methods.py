@@ -14,15 +14,16 @@ from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping
 from grid import InProcessGrid
 
-from fedhalt import FedhaltError, GrowthRate, engine, methods
+from fedhalt import FedhaltError, GrowthRate, methods
 from fedhalt.integrations.flower import EarlyStopping, FedMethod, ModuleTask, client_app
-from fedhalt.spec import RunSpec
-from fedhalt.task import Federation
+from fedhalt.simulation import engine
+from fedhalt.simulation.federation import Federation
+from fedhalt.simulation.spec import RunSpec
 
 
 @pytest.fixture(autouse=True)
 def log(caplog):
-    caplog.set_level(logging.INFO, "flwr")
+    caplog.set_level(logging.INFO)
 
 
 def federation(method="fedavg", **settings):
@@ -55,7 +56,7 @@ def test_the_same_parameters_as_our_engine(name):
     task = federation(name)
     result, grid = on_flower(task, 4)
     assert gap(engine_model(task, 4), result) <= 1e-6
-    assert grid.sent.count(("query", 0)) == 6 and grid.sent.count(("train", 4)) == 3
+    assert grid.sent.count(("query.fedhalt", 0)) == 6 and grid.sent.count(("train", 4)) == 3
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_without_a_cohort_flower_draws_and_asks_nobody():
     task = federation("scaffold", cohort=6)
     strategy = FedMethod("scaffold", fraction_evaluate=0.0)
     result, grid = on_flower(task, 3, strategy)
-    assert ("query", 0) not in grid.sent and len(grid.sent) == 3 * 6
+    assert ("query.fedhalt", 0) not in grid.sent and len(grid.sent) == 3 * 6
     assert gap(engine_model(task, 3), result) <= 1e-4  # another order of the sums
 
 
@@ -110,7 +111,9 @@ def test_failing_clients_and_failed_rounds():
         return {2: range(6), 3: (0, 4)}.get(r, ()) if kind == "train" else ()
 
     result, _ = on_flower(task, 4, stopping, broken=broken)
-    assert list(result.train_metrics_clientapp) == [1, 3, 4]
+    assert result.train_metrics_clientapp[2]["skipped"] == 1
+    assert result.train_metrics_clientapp[3]["failed_nodes"] == [1000, 1004]
+    assert set(result.train_metrics_clientapp[4]) == {"steps", "clipped", "train_loss"}
     assert all(np.isfinite(array.numpy()).all() for array in result.arrays.values())
 
 
@@ -250,7 +253,7 @@ def test_running_statistics_are_averaged():
 def test_halves_that_speak_of_different_parameters_are_told(caplog):
     strategy = FedMethod("fedavg", fraction_evaluate=0.0)
     result = strategy.start(InProcessGrid(own_app()), ArrayRecord(Net().state_dict()), 1)
-    assert not result.train_metrics_clientapp
+    assert result.train_metrics_clientapp[1]["skipped"] == 1
     assert "server and client differ in what is trained: frozen.bias, frozen.weight" in caplog.text
     assert "untrained=" in caplog.text
 
@@ -258,12 +261,12 @@ def test_halves_that_speak_of_different_parameters_are_told(caplog):
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: FedMethod("scafold"), "'scafold' is no method, did you mean 'scaffold'"),
-        (lambda: FedMethod("fedprox", lamb=0.1), "'lamb' is no hyperparameter of fedprox.*did you mean 'lam'"),
+        (lambda: FedMethod("scafold"), "method must be one of .* not 'scafold'; did you mean 'scaffold'"),
+        (lambda: FedMethod("fedprox", lamb=0.1), "hyperparameter of fedprox .* not 'lamb'; did you mean 'lam'"),
         (lambda: FedMethod("fedprox", lam=-1), "lam must be .*, not -1"),
         (lambda: FedMethod("fedavg", cohort=0), "cohort must be a whole number of at least 1, not 0"),
         (lambda: FedMethod("fedavg", cohort=3, fraction_train=0.5), "cohort=3 draws the clients: leave fraction_train"),
-        (lambda: FedMethod("fedavg", weighting="size"), "'size' is no weighting"),
+        (lambda: FedMethod("fedavg", weighting="size"), "weighting must be one of .* not 'size'"),
         (lambda: FedMethod("scaffold", compat="authors"), "compat='authors' of scaffold needs setting"),
         (
             lambda: EarlyStopping(DifferentialPrivacyServerSideFixedClipping(FedMethod("fedavg"), 1.0, 1.0, 3)),
@@ -283,5 +286,5 @@ def test_a_cohort_larger_than_the_federation():
 
 def test_metrics_of_the_clients_are_averaged():
     result, _ = on_flower(federation(), 2)
-    assert set(result.train_metrics_clientapp[2]) == {"steps", "clipped"}
+    assert set(result.train_metrics_clientapp[2]) == {"steps", "clipped", "train_loss"}
     assert isinstance(result.train_metrics_clientapp[2], MetricRecord)

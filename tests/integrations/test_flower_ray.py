@@ -6,7 +6,6 @@ import logging
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,24 +13,25 @@ import pytest
 pytest.importorskip("flwr")
 pytest.importorskip("torch")
 
-import on_ray
+from helpers import on_ray
+from helpers.places import ROOT
 from test_flower import STRATEGIES, start
 
-from fedhalt import engine
 from fedhalt import methods as ours
 from fedhalt.integrations.flower import EarlyStopping
-from fedhalt.spec import RunSpec
-from fedhalt.task import Federation
+from fedhalt.simulation import engine
+from fedhalt.simulation.federation import Federation
+from fedhalt.simulation.spec import RunSpec
 
 SHORT = ["FedAvg", "FedAdam", "DifferentialPrivacyServerSideFixedClipping"]
-HERE = Path(__file__).parent
+TESTS = ROOT / "tests"
 
 
 def ray(*arguments):
     """The lines that a simulation in a process of its own printed."""
-    path = os.pathsep.join([str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(TESTS), str(TESTS / "integrations"), str(ROOT), os.environ.get("PYTHONPATH", "")])
     env = {**os.environ, "PYTHONPATH": path, "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-    line = [sys.executable, "-c", "import on_ray; on_ray.main()", *arguments]
+    line = [sys.executable, "-c", "from helpers.on_ray import main; main()", *arguments]
     done = subprocess.run(line, capture_output=True, text=True, env=env, timeout=900)
     found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"name"')]
     assert len(found) == len(arguments) - 1, done.stderr[-3000:]

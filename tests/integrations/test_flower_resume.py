@@ -3,12 +3,10 @@
 import itertools
 import json
 import logging
-import os
 import random
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +17,8 @@ from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp import strategy as flower
 from flwr.serverapp.strategy import FedAdam, FedAvg
 from grid import InProcessGrid, pulling_app, start_arrays
+from helpers.commands import started
+from helpers.places import ROOT
 
 from fedhalt import FedhaltError, GrowthRate, Trajectory
 from fedhalt.integrations.flower import EarlyStopping, attach
@@ -39,7 +39,7 @@ class Killed(Exception):
 
 @pytest.fixture(autouse=True)
 def log(caplog):
-    caplog.set_level(logging.INFO, "flwr")
+    caplog.set_level(logging.INFO)
 
 
 def run(strategy, rounds=40, dies_in=None, start=None):
@@ -54,7 +54,7 @@ def run(strategy, rounds=40, dies_in=None, start=None):
 
     # Flower shuffles the nodes: the sums are taken in one order, so that runs can be compared bit by bit
     grid.send_and_receive = lambda messages, timeout=None: [
-        grid._reply(message) for message in sorted(messages, key=lambda m: m.metadata.dst_node_id)
+        grid.reply(message) for message in sorted(messages, key=lambda m: m.metadata.dst_node_id)
     ]
     arrays = start or start_arrays(counter=False)
     return strategy.start(grid, arrays, rounds, evaluate_fn=evaluate), grid
@@ -173,10 +173,10 @@ def test_another_rule_strategy_or_process_is_refused(tmp_path):
         run(stopping("FedAdam", tmp_path, path), rounds=4)
 
     first = stopping("FedAdam", tmp_path)
-    first.watch.begin()
+    first.run.begin_run()
     with pytest.raises(FedhaltError, match="is in use by another process"):
         run(stopping("FedAdam", tmp_path), rounds=4)
-    first.watch.end()
+    first.run.end()
 
 
 @pytest.mark.parametrize("suffix", ["json", "safetensors"])
@@ -191,9 +191,10 @@ def test_a_damaged_folder_is_named(tmp_path, suffix):
         run(stopping("FedAdam", tmp_path), rounds=4)
 
 
+TESTS = [str(ROOT / "tests"), str(ROOT / "tests" / "integrations")]
 SERVER = """
 import json, sys
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {tests!r}
 from test_flower_resume import run, stopping
 strategy = stopping("FedAdam", {folder!r}, {folder!r} + ".jsonl")
 print("ready", flush=True)
@@ -206,12 +207,11 @@ def test_a_process_killed_at_any_moment_goes_on_to_the_same_numbers(tmp_path):
     """kill -9 at moments that no test chooses, until a run gets through."""
 
     def server(folder):
-        code = SERVER.format(tests=str(Path(__file__).parent), folder=str(tmp_path / folder))
-        return subprocess.Popen(
-            [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=os.environ
-        )
+        code = SERVER.format(tests=TESTS, folder=str(tmp_path / folder))
+        return started(sys.executable, "-c", code, stderr=subprocess.DEVNULL)
 
-    expected = json.loads(server("whole").communicate()[0].splitlines()[-1])
+    with server("whole") as process:
+        expected = json.loads(process.communicate()[0].splitlines()[-1])
     draw, kills, answer = random.Random(1), 0, None
     while answer is None:
         with server("killed") as process:

@@ -8,15 +8,17 @@ import sys
 from typing import ClassVar
 
 import pytest
+from helpers import commands
+from helpers.specs import SMALL, as_options
 
-from fedhalt import GrowthRate, Trajectory, replay, trackers
-from fedhalt.check import FedhaltError, MissingExtra
-from fedhalt.judge import candidate, metrics
+from fedhalt import GrowthRate, Trajectory, replay
+from fedhalt.errors import FedhaltError, MissingExtra
+from fedhalt.integrations import trackers, wandb_files
+from fedhalt.records.judging import metrics
+from fedhalt.rules import named_rule
 
-FEDHALT = [sys.executable, "-c", "from fedhalt.cli import main; main()"]
-SMALL = {"data": "digits", "clients": 12, "cohort": 4, "epochs": 1, "c": 0.5, "lr": 0.05}
-OPTIONS = [text for name, value in SMALL.items() for text in (f"--{name}", str(value))]
-RULE = "--watch growth --threshold 0.9 --patience 3 --stop never --workers 1".split()
+SPEC = {**SMALL, "lr": 0.05}
+RULE = "--rule growth --threshold 0.9 --patience 3 --stop never --workers 1".split()
 
 
 def from_tensorboard(folder):
@@ -44,7 +46,7 @@ def from_mlflow(folder):
 def from_wandb(folder):
     points, config = {}, {}
     for file in sorted(folder.glob("wandb/offline-run-*/*.wandb")):
-        for entry in trackers.records(file):
+        for entry in wandb_files.records(file):
             if entry.WhichOneof("record_type") == "history":
                 for item in entry.history.item:
                     key = item.key or "/".join(item.nested_key)
@@ -57,28 +59,23 @@ def from_wandb(folder):
 READ = {"tensorboard": from_tensorboard, "mlflow": from_mlflow, "wandb": from_wandb}
 
 
-def fedhalt(*args, code=0):
-    done = subprocess.run([*FEDHALT, *map(str, args)], capture_output=True, text=True, timeout=200)
-    assert done.returncode == code and "Traceback" not in done.stderr, done.stderr
-    return done
-
-
 def test_each_tracker_holds_every_round_once_under_the_same_names(tmp_path):
     for package in ("torch", "sklearn", "tensorboard", "mlflow", "wandb"):
         pytest.importorskip(package)
-    from fedhalt.run import run
-    from fedhalt.spec import RunSpec
+    from fedhalt.simulation.runner import run
+    from fedhalt.simulation.spec import RunSpec
 
-    run(RunSpec(**SMALL), tmp_path, rounds=2, watch=[], workers=1)  # begun without a tracker
+    run(RunSpec(**SPEC), tmp_path, rounds=2, watch=[], workers=1)  # begun without a tracker
     for rounds in (4, 6):
-        done = fedhalt("run", *OPTIONS, *RULE, "--rounds", rounds, "--out", tmp_path, "--track", *READ, "--json")
-        assert json.loads(done.stdout)["rounds"] == rounds
+        more = ["--rounds", rounds, "--out", tmp_path, "--track", ",".join(READ), "--json"]
+        summary = json.loads(commands.run("run", *as_options(SPEC), *RULE, *more).stdout)
+        assert summary["rounds"] == rounds
     (path,) = tmp_path.glob("*/trajectory.jsonl")
     rows = Trajectory.load(path).rows
     recorded = {
         name: [(row["round"], row[name]) for row in rows if row[name] is not None] for name in metrics(rows[-1])
     }
-    stop = json.loads(done.stdout)["rules"][0]["stop_round"]
+    stop = summary["rules"][0]["stop_round"]
     assert stop in range(3, 7)
     for name, read in READ.items():
         points, config = read(path.parent)
@@ -98,16 +95,18 @@ def test_wandb_has_written_everything_when_it_is_closed(tmp_path):
     for r in range(1, 91):  # more than two of its blocks of 32 KiB
         record.append({f"column_{k}": r + k / 7 for k in range(20)})
     code = (
-        "import sys; from pathlib import Path; from fedhalt import trackers\n"
+        "import sys; from pathlib import Path; from fedhalt.integrations import trackers, wandb_files\n"
         "folder = Path(sys.argv[1])\nwith trackers.Tracking(['wandb'], folder, [], {}): pass\n"
-        "print(sorted(step for file in folder.glob('wandb/offline-run-*/*.wandb') for step in trackers.steps(file)))"
+        "print(sorted(step for file in folder.glob('wandb/offline-run-*/*.wandb') for step in wandb_files.steps(file)))"
     )
-    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, timeout=100)
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path], capture_output=True, text=True, timeout=commands.LIMIT
+    )
     assert done.stdout.splitlines()[-1] == str(list(range(1, 91))), done.stderr
     (file,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
     assert file.stat().st_size > 2 * 32_768
     file.write_bytes(file.read_bytes()[:-100])  # as a kill may leave it
-    assert max(trackers.steps(file)) in (89, 90)
+    assert max(wandb_files.steps(file)) in (89, 90)
 
 
 class Listing(trackers.Tracker):
@@ -132,7 +131,7 @@ def test_rounds_that_a_killed_process_did_not_tell_are_told_by_the_next(tmp_path
     for r in range(1, 4):
         record.append({"distance": float(r), "growth": None, "val_loss": math.nan, "cohort": [1]})
     Listing.written = [(1, {})]  # it was killed after the first
-    with trackers.Tracking(["list", "list"], tmp_path, [candidate("budget", rounds=3)], {}) as tracking:
+    with trackers.Tracking(["list", "list"], tmp_path, [named_rule("budget", rounds=3)], {}) as tracking:
         record.append({"distance": 4.0})
         tracking(record.rows[-1])
     assert [r for r, _ in Listing.written] == [1, 2, 3, 4, -1]
@@ -152,18 +151,18 @@ def test_a_tracker_that_is_unknown_or_not_installed_is_named_before_anything_tra
     with pytest.raises(FedhaltError, match="did you mean 'mlflow'"):
         trackers.Tracking(["mlfow"], tmp_path, [], {})
     monkeypatch.setattr(trackers.WandB, "package", "no_such_package")
-    with pytest.raises(MissingExtra, match=r"pip install 'fedhalt\[no_such_package\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install '\.\[no_such_package\]'"):
         trackers.available(["wandb"])
 
 
 def test_a_sweep_tracks_each_trial_as_a_run(tmp_path):
     for package in ("torch", "sklearn", "tensorboard"):
         pytest.importorskip(package)
-    from fedhalt.plan import plan
-    from fedhalt.sweep import sweep
+    from fedhalt.tuning.plans import plan
+    from fedhalt.tuning.sweeps import sweep
 
-    table = {"rounds": 3, "screen": False, "out": str(tmp_path), "space": {**SMALL, "lr": [0.05, 0.1]}}
-    for trial in sweep(plan({**table, "track": "tensorboard"})):
+    table = {"rounds": 3, "screen": False, "out": str(tmp_path), "space": {**SPEC, "lr": [0.05, 0.1]}}
+    for trial in sweep(plan(table), observers=[trackers.Trackers(["tensorboard"])]):
         assert [step for step, _ in from_tensorboard(tmp_path / trial.spec.id)[0]["distance"]] == [1, 2, 3]
     with pytest.raises(FedhaltError, match="did you mean 'wandb'"):
-        plan({**table, "track": ["wanb"]})
+        trackers.Trackers(["wanb"])

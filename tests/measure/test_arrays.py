@@ -27,7 +27,7 @@ def numpy_of(dtype):
     return lambda params: {name: array.astype(dtype) for name, array in params.items()}
 
 
-class Model(torch.nn.Module):
+class Model(torch.nn.Module):  # type: ignore[name-defined]
     def __init__(self, params):
         super().__init__()
         self.conv = torch.nn.Conv2d(3, 4, 2)

@@ -10,8 +10,8 @@ from hypothesis.extra.numpy import arrays
 
 import fedhalt
 from fedhalt import EarlyStopper
-from fedhalt.arrays import CHUNK
-from fedhalt.distance import Meter
+from fedhalt.measure.arrays import CHUNK
+from fedhalt.measure.distance import Meter
 
 
 @given(
@@ -37,6 +37,13 @@ def test_any_size(size, dtype):
     start, now = (rng.standard_normal(size).astype(dtype) for _ in range(2))
     exact = np.linalg.norm(now.astype(float) - start.astype(float))
     assert EarlyStopper(start=start).update(now).value == pytest.approx(exact, rel=1e-6)
+
+
+@pytest.mark.parametrize("difference", [0.1, 0.3, 1.0442774, 1.3723786, 1.975002])
+def test_equal_differences_are_the_worst_case(difference):
+    now = np.full(CHUNK, difference, np.float32)
+    exact = float(now[0]) * CHUNK**0.5
+    assert EarlyStopper(start=np.zeros_like(now)).update(now).value == pytest.approx(exact, rel=5e-5)
 
 
 def test_ten_million_parameters_to_one_in_a_million():

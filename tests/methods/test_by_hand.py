@@ -10,8 +10,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from fedhalt import methods, toy  # noqa: E402
-from fedhalt.local import Local  # noqa: E402
+from fedhalt import methods
+from fedhalt.methods.local import Local
+from fedhalt.simulation import toy
 
 TASK = toy.Quadratics(A=[[1.0], [2.0]], b=[[1.0], [0.0]], start=[1.0], steps=2, lr=0.1)
 

@@ -7,11 +7,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from problems import NAMES, create, quadratics  # noqa: E402
+from helpers.problems import NAMES, create, quadratics
 
-from fedhalt import methods, toy  # noqa: E402
-from fedhalt.methods import METHODS  # noqa: E402
-from fedhalt.replies import Replies  # noqa: E402
+from fedhalt import methods
+from fedhalt.methods import METHODS
+from fedhalt.methods.replies import Replies
+from fedhalt.simulation import toy
 
 SETTING = methods.Setting(local_iteration=2.5, sizes=(2, 4))
 EVERY = [pytest.param(create(name), id=name) for name in NAMES]

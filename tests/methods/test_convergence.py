@@ -4,9 +4,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from problems import create, quadratics  # noqa: E402
+from helpers.problems import create, quadratics
 
-from fedhalt import methods, toy  # noqa: E402
+from fedhalt import methods
+from fedhalt.simulation import toy
 
 CLEAN = {"weight_decay": 0.0, "clip": None, "lr_decay": 1.0, "lr": 0.02}
 

@@ -6,9 +6,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from problems import NAMES, create, quadratics  # noqa: E402
+from helpers.problems import NAMES, create, quadratics
 
-from fedhalt import methods, toy  # noqa: E402
+from fedhalt import methods
+from fedhalt.simulation import toy
 
 
 def close(one, two):

@@ -4,9 +4,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from problems import create, quadratics  # noqa: E402
+from helpers.problems import create, quadratics
 
-from fedhalt import toy  # noqa: E402
+from fedhalt.simulation import toy
 
 LIMITS = [
     ("fedsam", {"rho": 0}, "fedavg", {}),

@@ -9,11 +9,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from problems import NAMES, create, quadratics  # noqa: E402
+from helpers.problems import NAMES, create, quadratics
 
-import fedhalt  # noqa: E402
-from fedhalt import FedhaltError, methods, toy  # noqa: E402
-from fedhalt.local import Local, step_weight  # noqa: E402
+import fedhalt
+from fedhalt import FedhaltError, methods
+from fedhalt.methods.local import Local, step_weight
+from fedhalt.simulation import toy
 
 
 @pytest.mark.parametrize("make, words", [
@@ -101,17 +102,16 @@ def test_full_matrices_and_diagonals_agree():
     assert torch.allclose(full.optimum(), diagonal.optimum(), atol=1e-10)
 
 
-def test_the_printed_table():
-    command = [sys.executable, "-c", "from fedhalt.cli import main; main()", "methods"]
-    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert all(name in text for name in NAMES) and "Karimireddy" in text
-    listed = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout)
+def test_the_printed_table(said):
+    text = said("methods")
+    assert all(name in text for name in NAMES) and "Karimireddy" in said("methods", "--wide")
+    listed = json.loads(said("methods", "--json"))
     assert [entry["method"] for entry in listed] == NAMES
     assert next(e for e in listed if e["method"] == "fedsmoo")["up"] == 2
 
 
-@pytest.mark.parametrize("module", ["methods", "toy", "run", "spec"])
+@pytest.mark.parametrize("module", ["methods", "simulation", "tuning"])
 def test_without_torch_the_error_names_the_extra(module):
     code = f"import sys; sys.modules['torch'] = None; import fedhalt.{module}"
     error = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr
-    assert "pip install 'fedhalt[sim]'" in error
+    assert "pip install '.[sim]'" in error

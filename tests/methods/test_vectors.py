@@ -8,9 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import reference  # noqa: E402
+from helpers import reference
 
-from fedhalt import methods, toy  # noqa: E402
+from fedhalt import methods
+from fedhalt.simulation import toy
 
 FILES = [Path(__file__).parent / "vectors.json"]
 if os.environ.get("FEDHALT_VECTORS"):

@@ -15,12 +15,12 @@ torch = pytest.importorskip("torch")
 timm = pytest.importorskip("timm")
 pytest.importorskip("matplotlib")
 
-from safetensors.torch import save_file  # noqa: E402
+from safetensors.torch import save_file
 
-from fedhalt.datasets import load as load_data  # noqa: E402
-from fedhalt.datasets import resized  # noqa: E402
+from fedhalt.simulation.datasets import load as load_data
+from fedhalt.simulation.datasets import resized
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("FEDHALT_DATA", ROOT.parent / "shared" / "data"))
 PARAMETERS = 14_987_287
 """ConvNeXtV2-nano with seven classes."""

@@ -1,17 +1,17 @@
 """The documentation's Python blocks run, file by file, top to bottom; its links lead somewhere."""
 
 import re
-from pathlib import Path
 
 import pytest
+from helpers.pages import matches, run_page, shape
+from helpers.places import DATA, ROOT
 
-ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 
 NEEDS = {
-    ("methods", "fedhalt.run", "fedhalt.sweep", "import torch"): "torch",
+    ("methods", "fedhalt.simulation", "fedhalt.tuning", "import torch"): "torch",
     ("flwr", "integrations.flower"): "flwr",
-    ("fedhalt.sweep",): "optuna",
+    ("fedhalt.tuning",): "optuna",
 }
 """Words in a code block, and the package that they need."""
 
@@ -41,6 +41,30 @@ def test_links_lead_to_files_and_headings(page):
             assert anchor in [re.sub(r"[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in headings], anchor
 
 
-def test_the_readme_says_what_the_stopper_says(capsys):
-    exec(blocks(ROOT / "README.md")[0], {})
-    assert re.search(r"round=18, .*reason='saturated', exponent=0\.05\d+, motion='saturated'", capsys.readouterr().out)
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/start.md", pytest.param("docs/simulator.md", marks=pytest.mark.slow)]
+)
+def test_commands_print_what_the_page_shows(name, monkeypatch):
+    """Numbers are compared by their shape, not their digits: see `helpers.pages.shape`."""
+    for package in ("torch", "sklearn", "flwr"):
+        pytest.importorskip(package)
+    if name == "docs/simulator.md":
+        if not (DATA / "bloodmnist.npz").exists():
+            pytest.skip("needs bloodmnist.npz")
+        monkeypatch.setenv("FEDHALT_DATA", str(DATA))
+    compared = 0
+    for source, shown, printed in list(run_page(ROOT / name)):
+        if source.startswith("print("):
+            assert matches(shown, printed), f"{name}: {source} printed {printed}"
+        else:
+            assert shape(shown) == shape(printed), f"{name}: {source}; scripts/refresh-docs {name} writes:\n{printed}"
+        compared += 1
+    assert compared
+
+
+def test_an_output_that_differs_in_a_word_is_noticed():
+    assert shape("stop at 39, accuracy 98.1%\n") == shape("stop at 40, accuracy  97%")
+    assert shape("stop at 39") != shape("stops at 39")
+    many = "".join(f"round {r}/500  growth 0.1\n" for r in range(1, 9))
+    assert shape(f"{many}done") == shape("round 1/500  growth 0.1\n…\nround 51/500  growth 0.1\ndone")
+    assert matches("Status(round=18, …)", "Status(round=18, stop=True)") and not matches("18", "19")

@@ -83,8 +83,10 @@ def test_a_missing_last_line_end_is_no_damage(tmp_path):
     record(path)
     path.write_bytes(path.read_bytes()[:-1])
     assert len(Trajectory.load(path)) == 5
-    Trajectory.resume(path, after=3).append({"round": 4, "distance": 0.0})
+    with pytest.warns(UserWarning, match=r"after round 3 is now in t\.jsonl\.after-round-3"):
+        Trajectory.resume(path, after=3).append({"round": 4, "distance": 0.0})
     assert Trajectory.load(path).column("round").tolist() == [1, 2, 3, 4]
+    assert Trajectory.load(tmp_path / "t.jsonl.after-round-3").column("round").tolist() == [4, 5]
 
 
 HEAD = '{"fedhalt": "trajectory", "version": 1}\n'
@@ -155,7 +157,8 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
 try:
     for r in range(100):
         trajectory.append({"distance": float(r)})
-except OSError:
+except OSError as error:
+    assert error.filename == sys.argv[1]
     print(len(trajectory))
 """
     run = [sys.executable, "-c", f"import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN){script}"]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedhalt import EarlyStopper, FedhaltError, ForwardGrowth, replay, stop_round
-from fedhalt.distance import Meter
+from fedhalt.measure.distance import Meter
 
 
 def rows(path):
@@ -21,7 +21,7 @@ def rows(path):
 
 
 def growths(path):
-    return [status.growth for status in replay(ForwardGrowth(), rows(np.asarray(path, float)))]
+    return [status.signal for status in replay(ForwardGrowth(), rows(np.asarray(path, float)))]
 
 
 def test_straight_on_counts_twice_across_once_and_straight_back_not_at_all():
@@ -83,7 +83,7 @@ def test_without_the_check_a_round_that_is_not_finite_resets_and_is_forgotten():
     assert [s.streak for s in replay(rule, way)] == [0, 1, 2, 3]
     found = list(replay(rule, [*way[:2], broken, *way[2:]]))
     assert [s.streak for s in found] == [0, 1, 0, 1, 2]
-    assert [s.growth for s in found[3:]] == [s.growth for s in replay(rule, way)][2:]
+    assert [s.signal for s in found[3:]] == [s.signal for s in replay(rule, way)][2:]
 
 
 def test_only_the_product_may_be_negative():
@@ -102,4 +102,4 @@ def test_live_saved_and_loaded_as_replayed(tmp_path):
     again = list(replay(ForwardGrowth(0.05, 3), rows(path)))
     assert [s.stop for s in live] == [s.stop for s in again]
     assert any(s.stop for s in live)
-    assert [s.growth for s in live] == pytest.approx([s.growth for s in again])
+    assert [s.signal for s in live] == pytest.approx([s.signal for s in again])

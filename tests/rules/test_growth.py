@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import fedhalt
 from fedhalt import GrowthAuthors, GrowthRate
-from fedhalt.rules.motion import Explained
+from fedhalt.rules import Stepper
 
 
 def transcription(delta, tau, rho):
@@ -36,15 +36,15 @@ def test_stops_where_the_equations_say(delta, tau, rho):
 
 @given(distances, st.integers(1, 5), st.data())
 def test_interrupted_anywhere_gives_the_same_statuses(delta, rho, data):
-    rule = Explained(GrowthRate(0.05, rho))
+    rule = GrowthRate(0.05, rho)
     cut = data.draw(st.integers(0, len(delta)))
-    state, statuses = rule.begin(), []
+    stepper, statuses = Stepper([rule]), []
     for index, value in enumerate(delta):
         if index == cut:
-            state = json.loads(json.dumps(state))
-        state, status = rule.step(state, {"distance": value})
-        statuses.append(status)
-    assert statuses == list(fedhalt.replay(rule.rule, delta))
+            stepper.state = json.loads(json.dumps(stepper.state))
+        stepper.step({"distance": value})
+        statuses += stepper.statuses
+    assert statuses == list(fedhalt.replay(rule, delta))
 
 
 @given(distances, st.floats(1e-3, 1))

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 import fedhalt
 from fedhalt import AnyOf, Budget, EarlyStopper, GrowthRate, Plateau, RelativeUpdate, Status, Trajectory, replay
-from fedhalt.rules import motion
+from fedhalt.rules import RULES, motion
+from fedhalt.views import words
 
 np = pytest.importorskip("numpy")
 NAN, INF = math.nan, math.inf
-CLOCK = "exponent 0.42, diffusing: the clock, not the model"
 
 
 def last(rows):
@@ -104,12 +104,26 @@ def test_after_zero_the_average_begins_anew_and_a_round_without_distance_leaves_
     assert motion.step(state, 6, {"distance": 6.0})[1].exponent == pytest.approx(1.0, abs=1e-12)
 
 
+def test_a_reason_says_what_the_rule_saw_and_a_motion_what_the_model_does():
+    assert words.format_stop("saturated", "diffusing", "growth") == "growth below threshold; model diffusing"
+    assert words.format_stop("plateau", "still moving", "val-loss") == "loss not improving; model still moving"
+    assert words.format_stop("saturated and plateau", "") == "signal below threshold, no improvement"
+    assert words.format_stop("diverged", "diverging", "growth") == "diverged"
+    assert words.format_motion(-1e-9, "saturated") == "saturated (0.00)" and words.format_motion(None, "") == "-"
+    assert words.format_motion(1.0, "still moving", 2) == "-" != words.format_motion(1.0, "still moving", 3)
+
+
 def test_only_a_saturation_can_come_by_the_clock():
-    assert motion.why("saturated", 0.42, "diffusing") == f"saturated; {CLOCK}"
-    assert motion.why("saturated", 1.0, "still moving").endswith("1.00, still moving: the clock, not the model")
-    assert motion.why("saturated", -1e-9, "saturated") == "saturated; exponent 0.00, saturated"
-    assert motion.why("plateau", 0.42, "diffusing") == "plateau; exponent 0.42, diffusing"
-    assert motion.why("diverged", None, "diverging") == "diverged" and motion.told(None, "") == "-"
+    assert words.is_clock("saturated", "diffusing", "growth") and words.is_clock("saturated", "still moving", "forward")
+    assert not words.is_clock("saturated", "saturated", "growth") and not words.is_clock(
+        "plateau", "diffusing", "growth"
+    )
+    assert not words.is_clock("saturated", "diffusing", "relative-update")
+
+
+def test_every_rule_is_described():
+    assert all(words.WATCHED.get(name) for name in RULES)
+    assert {"val-loss", "val-accuracy", "client-loss", "client-accuracy"} == set(words.METRICS)
 
 
 class SixFields:
@@ -168,6 +182,7 @@ def test_a_stopper_saved_before_there_were_exponents_goes_on(tmp_path):
     text = fedhalt.files.to_json(saved)
     file.write_text(fedhalt.files.to_json({**sealed, "saved": text, "digest": fedhalt.files.digest(text.encode())}))
     old = EarlyStopper.load(tmp_path)
+    assert old.status is not None and stopper.status is not None
     assert old.status[:6] == stopper.status[:6] and old.status.exponent is None
     found = [old.observe(30**0.5, update_norm=9.0) for _ in range(9)]
     assert found[0].exponent is None and found[-1].exponent == 0.0
@@ -177,25 +192,24 @@ def test_a_stopper_saved_before_there_were_exponents_goes_on(tmp_path):
 def test_a_resumed_simulator_says_the_same(tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")
-    from fedhalt.judge import candidates
-    from fedhalt.run import run
-    from fedhalt.spec import RunSpec
+    from fedhalt.rules import named_rules
+    from fedhalt.simulation.runner import run
+    from fedhalt.simulation.spec import RunSpec
 
     spec = RunSpec(clients=12, cohort=4, epochs=1, lr=0.05, c=0.5)
-    watch = candidates(["growth", "wandering"], {"threshold": [0.3], "patience": [2]})
+    watch = named_rules(["growth", "wandering"], {"threshold": [0.3], "patience": [2]})
     told = {"whole": [], "parts": []}
     options = {"watch": watch, "stop": "never", "workers": 1}
     whole = run(spec, tmp_path / "whole", rounds=8, progress=told["whole"].append, **options)
     for rounds in (3, 8):
         parts = run(spec, tmp_path / "parts", rounds=rounds, progress=told["parts"].append, **options)
     assert [now.statuses for now in told["whole"]] == [now.statuses for now in told["parts"]]
-    rows = Trajectory.load(f"{whole['run']}/trajectory.jsonl").rows
+    rows = Trajectory.load(f"{whole.run}/trajectory.jsonl").rows
     assert [now.statuses[0] for now in told["whole"]] == list(replay(watch[0].rule, rows))
-    kept = ("exponent", "motion")
-    assert [whole[key] for key in kept] == [parts[key] for key in kept] == list(motion.of(rows))
-    assert whole["motion"] and [[rule[key] for key in kept] for rule in whole["rules"]] == [
-        [rule[key] for key in kept] for rule in parts["rules"]
-    ]
+    ends = [(one.exponent, one.motion) for one in (whole, parts)]
+    assert ends == [tuple(motion.of(rows))] * 2 and whole.motion
+    by_rule = [[(rule.exponent, rule.motion) for rule in one.rules] for one in (whole, parts)]
+    assert by_rule[0] == by_rule[1]
 
 
 @pytest.fixture
@@ -209,8 +223,9 @@ def clock(tmp_path):
 
 def test_replay_says_it(clock, fedhalt):
     out = fedhalt("replay", clock)[1]
-    assert "saturated  0.42, diffusing: the clock, not the model" in out
-    stopped, never = json.loads(fedhalt("replay", clock, "--threshold", 0.01, 1e-9, "--json")[1])
+    assert "growth below threshold" in out and "The model still moved at the stop" in out
+    assert "diffusing (0.42)" in fedhalt("replay", clock, "--wide")[1]
+    stopped, never = json.loads(fedhalt("replay", clock, "--threshold", "0.01,1e-9", "--json")[1])
     assert (
         stopped["stop_round"] == 52 and stopped["exponent"] == pytest.approx(0.42) and stopped["motion"] == "diffusing"
     )
@@ -224,66 +239,67 @@ def test_a_run_says_it_while_it_goes_on_and_at_the_end(tmp_path, fedhalt):
     code, out, _ = fedhalt("run", "--out", tmp_path, *options)
     (summary,) = (json.loads(path.read_text()) for path in tmp_path.glob("*/summary.json"))
     (rule,) = summary["rules"]
-    told = motion.told(rule["exponent"], rule["motion"], "saturated")
     assert code == 0 and rule["stop_round"] == 4 and rule["exponent"] is not None
-    assert f"stop at round 4 (saturated; exponent {told})" in out  # the line
-    assert f"saturated  {told}" in out  # the closing table
-    assert out.count("exponent ") >= 4 and "round 1/6" in out and "exponent -" in out
+    assert f"growth stops at round 4: {words.format_stop('saturated', rule['motion'], 'growth')}" in out  # the line
+    assert "growth  no data     4    33%" in out and "growth below threshold\n" in out  # the closing table
+    assert "round 1/6  accuracy" in out and "stopped after 4 of 6 rounds: 33% of the work saved" in out
 
 
 def test_notebooks_and_figures_say_it(clock):
     run = Trajectory.load(clock / "trajectory.jsonl")
-    assert f"stops at round 52 (saturated; {CLOCK})" in run._repr_html_()
+    assert "stops at round 52 (growth below threshold; model diffusing)" in run._repr_html_()
     short = Trajectory(run.rows[:20])
-    assert "does not stop it (exponent 0.42, diffusing)" in short._repr_html_()
+    assert "does not stop it (model diffusing (0.42))" in short._repr_html_()
     pytest.importorskip("matplotlib")
-    assert run.plot().get_suptitle() == f"stop at round 52 (saturated; {CLOCK})"
-    assert short.plot().get_suptitle() == "no stop (exponent 0.42, diffusing)"
+    assert run.plot().get_suptitle() == "stop at round 52 (growth below threshold; model diffusing)"
+    assert short.plot().get_suptitle() == "no stop (model diffusing (0.42))"
 
 
 def test_the_page_says_it(visit, clock, tmp_path):
-    from fedhalt.report import report
+    from fedhalt.views.page import report
 
     report([clock], tmp_path / "one.html")
     page = visit((tmp_path / "one.html").as_uri())
-    assert f"stops at round 52 of 100 (saturated; {CLOCK})" in page.locator("#says").text_content()
-    assert f"saturated; {CLOCK}" in page.locator("#tiles").text_content()
-    assert "exponent 0.42, diffusing" in page.locator("output").text_content()
-    assert page.locator("figcaption", has_text="Local exponent").count() == 1
+    says = page.locator("#says").text_content()
+    assert "growth below threshold; model diffusing. The model was still moving: growth fell because rounds" in says
+    assert "growth below threshold; model diffusing" in page.locator("#tiles").text_content()
+    assert "model diffusing (0.42)" in page.locator("output").text_content()
+    assert page.locator("figcaption", has_text="xponent").count() == 1
     rows = page.locator("#detail table").first.locator("tbody tr").all_text_contents()
-    assert "0.42, diffusing: the clock, not the model" in rows[0]
+    assert "growth below thresholddiffusing (0.42)" in rows[0]
     page.fill("#threshold", "0.000001")
-    page.locator("#says", has_text="never stops (exponent 0.42, diffusing)").wait_for()
+    page.locator("#says", has_text="does not stop this run within its 100 rounds").wait_for()
 
 
 def test_the_page_counts_stops_by_the_clock(visit, clock, tmp_path):
-    from fedhalt.report import report
+    from fedhalt.views.page import report
 
     settled = Trajectory.create(tmp_path / "settled" / "trajectory.jsonl")
     for r in range(1, 101):
         settled.append({"distance": 1.0 + 1e-6 * r, "test_accuracy": 1 - 1 / (r + 1)})
     report([clock, settled.path], tmp_path / "two.html")
     page = visit((tmp_path / "two.html").as_uri())
-    assert "1 of the stops came by the clock" in page.locator("#says").text_content()
+    assert "In 1 run the model was still moving" in page.locator("#says").text_content()
     place = page.locator("#table thead th").evaluate_all("(all) => all.map((one) => one.dataset.key)").index("exponent")
     cells = page.locator(f"#table tbody tr > :nth-child({place + 1})").all_text_contents()
-    assert cells == ["0.42, diffusing: the clock, not the model", "0.00, saturated"]
-    assert f"round 52 of 100 (saturated; {CLOCK})" in page.locator("#scatter .dot title").first.text_content()
+    assert cells == ["diffusing (0.42)", "saturated (0.00)"]
+    dot = page.locator("#scatter .dot title").first.text_content()
+    assert "round 52 of 100 (growth below threshold; model diffusing)" in dot
 
 
 def test_a_record_that_is_being_written_is_followed(tmp_path):
     pytest.importorskip("torch")
-    from fedhalt.trial import Following
+    from fedhalt.records.tail import TrajectoryTail
 
     path = tmp_path / "trajectory.jsonl"
-    following = Following(path)
-    assert following.look() == {} and following.motion == (None, "")
+    following = TrajectoryTail(path)
+    assert following.poll() == {} and following.motion == (None, "")
     written = Trajectory.create(path)
     for r in range(1, 9):
         written.append({"distance": r**0.6})
-        assert following.look()["round"] == r
+        assert following.poll()["round"] == r
     whole = path.read_bytes()
     path.write_bytes(whole + b'{"round": 9, "dist')
-    assert following.look()["round"] == 8 and following.motion == motion.of(written.rows)
+    assert following.poll()["round"] == 8 and following.motion == motion.of(written.rows)
     path.write_bytes(b"".join(whole.splitlines(keepends=True)[:7]))  # cut back to its header and six rounds
-    assert following.look()["round"] == 6 and following.motion == motion.of(written.rows[:6])
+    assert following.poll()["round"] == 6 and following.motion == motion.of(written.rows[:6])

@@ -19,7 +19,6 @@ from fedhalt import (
     WeightDiff,
     rules,
 )
-from fedhalt.rules.motion import Explained
 
 LOSS, ACCURACY = Plateau("val_loss", 0.1, 2), Plateau("val_accuracy", 0.5, 2)
 TABLE = [
@@ -77,6 +76,8 @@ def test_any_of_and_all_of():
 EVERY = [
     *(rules.create(name) for name in rules.RULES),
     Plateau("f1", higher_is_better=True),
+    *map(rules.create, ("minutes=0.2", "megabytes=0.00002", "val_accuracy>=1.05", "val_loss<=1.05")),
+    AnyOf(GrowthRate(), rules.Minutes(0.1)),
     AnyOf(GrowthRate(), Budget(7)),
     AllOf(Plateau("val_loss"), AnyOf(Budget(3))),
 ]
@@ -84,18 +85,21 @@ EVERY = [
 
 @pytest.mark.parametrize("rule", EVERY, ids=lambda rule: type(rule).__name__)
 def test_every_rule_keeps_the_protocol(rule):
-    columns = ["distance", "update_norm", "parameter_norm", "alignment", "val_loss", "val_accuracy", "f1"]
+    measured = ["distance", "update_norm", "parameter_norm", "alignment", "drift_5", "drift_10", "drift_20"]
+    columns = [*measured, "val_loss", "val_accuracy", "f1", "client_loss", "client_accuracy", "seconds"]
+    columns += ["bytes_up", "bytes_down"]
     rows = [{column: 1.0 + 1 / (r + len(column)) for column in columns} for r in range(30)]
-    assert dataclasses.is_dataclass(rule) and rules.from_json(json.loads(json.dumps(rules.to_json(rule)))) == rule
-    state, statuses, explained = rule.begin(), [], Explained(rule)
+    assert rules.from_json(json.loads(json.dumps(rules.to_json(rule)))) == rule
+    state, statuses, stepper = rule.begin(), [], rules.Stepper([rule])
     for row in rows:
         state, status = rule.step(json.loads(json.dumps(state)), {name: row[name] for name in rule.reads})
         statuses.append(status)
     assert statuses == [(*status[:6], None, "") for status in fedhalt.replay(rule, rows)]
-    state, statuses = explained.begin(), []
+    statuses = []
     for row in rows:
-        state, status = explained.step(json.loads(json.dumps(state)), row)
-        statuses.append(status)
+        stepper.state = json.loads(json.dumps(stepper.state))
+        stepper.step(row)
+        statuses += stepper.statuses
     assert statuses == list(fedhalt.replay(rule, rows)) == list(fedhalt.replay(rule, fedhalt.Trajectory(rows)))
     with pytest.raises(dataclasses.FrozenInstanceError):
         rule.threshold = 1

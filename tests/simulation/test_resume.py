@@ -3,15 +3,14 @@
 import dataclasses
 import json
 import math
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
+from helpers.commands import started
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -74,7 +73,7 @@ def test_the_start_is_written_once_and_old_files_go(tmp_path):
     assert len(list(tmp_path.iterdir())) == 3  # stopper.json, start, previous
 
 
-def test_the_trajectory_is_cut_back_to_the_saved_round(tmp_path):
+def test_loading_changes_nothing_and_the_next_round_moves_later_ones_aside(tmp_path):
     theta = walk(10)
     stopper = EarlyStopper(start=theta[0], trajectory=tmp_path / "t.jsonl")
     for r, params in enumerate(theta[1:], start=1):
@@ -83,10 +82,17 @@ def test_the_trajectory_is_cut_back_to_the_saved_round(tmp_path):
             stopper.save(tmp_path / "s")
     expected = (tmp_path / "t.jsonl").read_bytes()
     stopper = EarlyStopper.load(tmp_path / "s")
-    assert stopper.round == len(Trajectory.load(tmp_path / "t.jsonl")) == 6
-    for r, params in enumerate(theta[7:], start=7):
+    assert stopper.round == len(stopper.trajectory) == 6
+    stopper.save(tmp_path / "s")
+    assert (tmp_path / "t.jsonl").read_bytes() == expected
+    with pytest.warns(UserWarning, match=r"t\.jsonl\.after-round-6"):
+        stopper.update(theta[7], val_loss=1 / 7)
+    assert len(Trajectory.load(tmp_path / "t.jsonl")) == 7
+    for r, params in enumerate(theta[8:], start=8):
         stopper.update(params, val_loss=1 / r)
     assert (tmp_path / "t.jsonl").read_bytes() == expected
+    later = Trajectory.load(tmp_path / "t.jsonl.after-round-6")
+    assert later.rows == Trajectory.load(tmp_path / "t.jsonl").rows[6:] and later.header == stopper.trajectory.header
     shutil.move(tmp_path / "t.jsonl", tmp_path / "u.jsonl")
     with pytest.raises(FedhaltError, match=r"gone.*trajectory="):
         EarlyStopper.load(tmp_path / "s")
@@ -110,7 +116,7 @@ def test_a_rule_of_ones_own_is_passed_again(tmp_path):
 def test_a_rule_with_a_window_of_numbers_survives(tmp_path):
     @dataclasses.dataclass(frozen=True)
     class Window:
-        sizes: tuple = (2, 3)
+        sizes: tuple[int, ...] = (2, 3)
         reads = ("distance",)
 
         def begin(self):
@@ -185,24 +191,20 @@ def test_a_killed_server_goes_on_to_the_same_record(tmp_path, seed):
     whole, killed = tmp_path / "whole.jsonl", tmp_path / "killed.jsonl"
     subprocess.run([sys.executable, "-c", SERVER, tmp_path / "a", whole], check=True, stdout=subprocess.DEVNULL)
     deaths = 0
-    for _ in range(100):
-        server = subprocess.Popen([sys.executable, "-c", SERVER, tmp_path / "b", killed], stdout=subprocess.PIPE)
-        server.stdout.readline()  # it lives and has saved at least once
-        try:
-            server.wait(timeout=float(rng.uniform(0, 0.25)))
-        except subprocess.TimeoutExpired:
-            os.kill(server.pid, signal.SIGKILL)
+    for _ in range(20):
+        with started(sys.executable, "-c", SERVER, tmp_path / "b", killed) as server:
+            server.stdout.readline()  # it lives and has saved at least once
+            time.sleep(rng.uniform(0, 0.25))
+            if server.poll() == 0:
+                break
             deaths += 1
-        server.stdout.close()
-        if server.wait() == 0:
-            break
+    subprocess.run([sys.executable, "-c", SERVER, tmp_path / "b", killed], check=True, stdout=subprocess.DEVNULL)
     assert deaths > 0 and killed.read_bytes() == whole.read_bytes()
 
 
 def test_two_writers_never_leave_a_half_file(tmp_path):
     stopper = EarlyStopper(start=np.zeros(1000))
-    until = time.monotonic() + 0.3
-    while time.monotonic() < until:
+    for _ in range(50):
         stopper.update(np.ones(1000))
         stopper.save(tmp_path)
         assert EarlyStopper.load(tmp_path).status == stopper.status

@@ -14,7 +14,7 @@ from fedhalt.stopbench import bench, screening
 from fedhalt.stopbench.controls import controls
 from fedhalt.stopbench.entries import ENTRIES
 from fedhalt.stopbench.runs import Run, load, of_trajectory, pack, unpack
-from fedhalt.stopbench.score import (
+from fedhalt.stopbench.score import (  # fmt: skip
     LEVELS,
     Judged,
     at_costs,
@@ -25,7 +25,7 @@ from fedhalt.stopbench.score import (
     smoothed,
     stops,
     unstopped,
-)  # fmt: skip
+)
 
 
 def run(accuracy, distance=None, task="blood", name="run", **spec):
@@ -77,7 +77,7 @@ def test_the_best_round_has_no_regret():
 def test_one_replay_answers_every_patience(values, name):
     rows = [
         {"round": r, "distance": v, "update_norm": v / 3, "parameter_norm": v + 1, "alignment": v - 1, "lr": 0.1,
-         "cohort_size": 10, "val_loss": v, "val_accuracy": v / 100}
+         "cohort_size": 10, "drift_20": v, "val_loss": v, "val_accuracy": v / 100}
         for r, v in enumerate(values, start=1)
     ]  # fmt: skip
     some = ENTRIES[name]._replace(thresholds=ENTRIES[name].thresholds[::4])
@@ -189,8 +189,8 @@ def test_recommended_is_who_is_better_at_every_cost_with_the_intervals_apart():
 def test_places_between_chance_and_the_best_of_the_group():
     runs = [run(np.full(20, a), model="cnn", skew="iid", c=1.0) for a in (0.8, 0.125, 0.125 + 0.675 / 2)]
     other = run(np.full(20, 0.3), model="probe:x", skew="iid", c=1.0)
-    assert screening.places([*runs, other]) == pytest.approx([1, 0, 0.5, 1])
-    assert np.isnan(screening.places([run(np.full(20, 0.3), task="somebody's")])).all()
+    assert screening.relative_accuracy([*runs, other]) == pytest.approx([1, 0, 0.5, 1])
+    assert np.isnan(screening.relative_accuracy([run(np.full(20, 0.3), task="somebody's")])).all()
 
 
 def test_false_alarms_and_misses_are_counted():
@@ -280,7 +280,7 @@ def test_run_folders_are_read_as_they_are(tmp_path):
 
 
 def test_what_is_missing_is_said(tmp_path):
-    with pytest.raises(FedhaltError, match="no folder of recorded runs"):
+    with pytest.raises(FedhaltError, match="not a folder of recorded runs"):
         load(tmp_path / "nowhere")
     with pytest.raises(FedhaltError, match=r"no packed runs .* and no run folders"):
         load(tmp_path)
@@ -291,7 +291,7 @@ def test_what_is_missing_is_said(tmp_path):
     (tmp_path / "x.safetensors.gz").write_bytes(b"no zip")
     with pytest.raises(FedhaltError, match="is not a file of packed runs"):
         unpack(tmp_path / "x.safetensors.gz")
-    with pytest.raises(FedhaltError, match="the task 'path' is not among blood; choose by --tune"):
+    with pytest.raises(FedhaltError, match="the task 'path' is not among blood; choose one with --tune"):
         bench.measured([run(RISING)], ["growth"], "path")
 
 
@@ -312,12 +312,14 @@ def small(tmp_path):
 
 def test_the_command_prints_one_table_and_writes_the_rest(fedhalt, small, tmp_path):
     pytest.importorskip("matplotlib")
-    code, out, _ = fedhalt("stopbench", "--runs", small, "--rule", "growth", "val-loss", "--results", tmp_path / "to")
+    code, out, _ = fedhalt(
+        "stopbench", "--wide", "--runs", small, "--rule", "growth,val-loss", "--results", tmp_path / "to"
+    )
     assert code == 0
-    for word in ("decided on: 4 runs, ", "tuned on: 4 runs, ", "budget", "val-loss", "straight drift", "every cost"):
+    for word in ("decided on: 4 runs, ", "tuned on: 4 runs, ", "budget", "val-loss", "straight", "every cost"):
         assert word in out
     assert "wandering" not in out
-    assert sorted(path.name for path in (tmp_path / "to").iterdir()) == [
+    assert sorted(path.name for path in (tmp_path / "to" / "stopbench").iterdir()) == [
         "curves.csv", "curves.png", "scores.csv", "screening.png", "table.md",
     ]  # fmt: skip
 
@@ -347,12 +349,12 @@ def test_a_rule_apart_by_a_field_of_the_runs():
     soon, late = np.minimum(np.arange(1, 101) / 10, 1), np.arange(1, 101) / 100
     found = bench.measured([run(soon, lr=0.1), run(late, lr=0.001)], ["growth"], "blood")
     t, _ = found.setting("budget", 0.3)
-    apart = bench.by(found, "lr")["budget"]
+    apart = bench.by_field(found, "lr")["budget"]
     assert list(apart) == ["0.001", "0.1"]
     assert apart["0.1"] == (ENTRIES["budget"].thresholds[t] / 100, 0)
     assert apart["0.001"][1] == pytest.approx(97.5 - 100 * apart["0.001"][0])
-    with pytest.raises(FedhaltError, match=r"'color'.*data, lr"):
-        bench.by(found, "color")
+    with pytest.raises(FedhaltError, match=r"data, lr, not 'color'"):
+        bench.by_field(found, "color")
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,19 @@
-"""How StopBench is made: trained, interrupted, gone on with, packed; and what the checkout holds of it."""
+"""How StopBench is made: trained, interrupted, gone on with, packed; and what the package holds of it."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from fedhalt import Trajectory, files
-from fedhalt.stopbench.runs import load
+from fedhalt import Trajectory
+from fedhalt.stopbench.runs import PACKED, load
 
 pytest.importorskip("torch")
-from experiments.paper.setting import METHODS, Need
-from experiments.stopbench import setting
-from fedhalt.run import run
-from fedhalt.spec import RunSpec
-from fedhalt.stopbench.record import missing, packed
+from fedhalt.paper.setting import METHODS, Need
+from fedhalt.simulation.runner import run
+from fedhalt.simulation.spec import RunSpec
+from fedhalt.stopbench import setting
+from fedhalt.stopbench.record import missing, pack_recorded
 
 FEW = {"data": "digits", "clients": 10, "cohort": 2, "epochs": 1, "skew": "iid"}
 
@@ -34,7 +34,7 @@ def test_runs_that_are_not_at_their_end_are_missing_and_not_packed(two, tmp_path
     assert missing(two, tmp_path, folder) == two
     run(two[0].spec, tmp_path, rounds=6, watch=[], stop="never")
     assert missing(two, tmp_path, folder) == two[1:]
-    packed(two, tmp_path, folder, said.append)
+    pack_recorded(two, tmp_path, folder, said.append)
     assert said[0].startswith("1 of 2 runs packed into 1 files")
     assert [path.name for path in (tmp_path / "set").iterdir()] == ["digits-cnn-0.1.safetensors.gz"]
     assert [len(each.rows) for each in load(folder)] == [4], "cut to the rounds of the set"
@@ -44,27 +44,28 @@ def test_what_is_packed_stays_without_its_run_folders_until_it_leaves_the_set(tw
     folder, said = tmp_path / "set", []
     for need in two:
         run(need.spec, tmp_path / "runs", rounds=4, watch=[], stop="never")
-    packed(two, tmp_path / "runs", folder, said.append)
+    pack_recorded(two, tmp_path / "runs", folder, said.append)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    packed(two, tmp_path / "nowhere", folder, said.append)
+    pack_recorded(two, tmp_path / "nowhere", folder, said.append)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before and len(before) == 2
     assert missing(two, tmp_path / "nowhere", folder) == []
-    packed(two[:1], tmp_path / "nowhere", folder, said.append)
+    pack_recorded(two[:1], tmp_path / "nowhere", folder, said.append)
     assert [path.name for path in folder.iterdir()] == ["digits-cnn-0.1.safetensors.gz"]
 
 
 def test_one_command_trains_what_is_missing_and_packs_it(two, fedhalt, tmp_path, monkeypatch):
-    monkeypatch.setattr("fedhalt.cli_stopbench.packed_folder", lambda: tmp_path / "set")
+    monkeypatch.setattr("fedhalt.stopbench.runs.PACKED", tmp_path / "none" / "trajectories")
     run(two[0].spec, tmp_path / "runs", rounds=2, watch=[], stop="never")
+    where = ["--out", tmp_path / "runs", "--results", tmp_path]
     code, out, errors = fedhalt(
-        "stopbench", "--record", "--out", tmp_path / "runs", "--tune", "digits", "--rule", "growth", "--parallel", 1
+        "stopbench", "--record", *where, "--tune", "digits", "--rule", "growth", "--parallel", 1
     )
     assert code == 0, errors
     assert "2 of 2 runs packed into 2 files" in errors and "tuned on: 2 runs" in out
     whole = RunSpec(lr=0.1, **FEW)
     run(whole, tmp_path / "whole", rounds=4, watch=[], stop="never")
     recorded = Trajectory.load(tmp_path / "whole" / whole.id / "trajectory.jsonl")
-    again = next(each for each in load(tmp_path / "set") if each.name == whole.id)
+    again = next(each for each in load(tmp_path / "stopbench" / "trajectories") if each.name == whole.id)
     assert [row["distance"] for row in again.rows] == pytest.approx(recorded.column("distance").tolist(), rel=1e-6)
 
 
@@ -80,10 +81,21 @@ def test_the_set_is_what_its_card_says():
         assert len({spec.lr for spec in probes}) == 4 and len({spec.seed for spec in probes}) == 3
 
 
-def test_the_checkout_holds_every_run_of_the_set_and_no_large_file():
-    folder = files.checkout("experiments/stopbench") / "experiments" / "stopbench" / "trajectories"
-    assert all(path.stat().st_size < 1e6 for path in folder.iterdir())
-    found = load(folder)
+def test_runs_of_the_package_are_neither_trained_nor_packed_again(two, fedhalt, tmp_path, monkeypatch):
+    for need in two:
+        run(need.spec, tmp_path / "runs", rounds=4, watch=[], stop="never")
+    pack_recorded(two[:1], tmp_path / "runs", tmp_path / "packaged" / "trajectories", print)
+    monkeypatch.setattr("fedhalt.stopbench.runs.PACKED", tmp_path / "packaged" / "trajectories")
+    where = ["--out", tmp_path / "runs", "--results", tmp_path / "results", "--tune", "digits", "--rule", "growth"]
+    code, out, errors = fedhalt("stopbench", "--record", *where)
+    assert code == 0 and "1 of 1 runs packed into 1 files" in errors and "tuned on: 2 runs" in out
+    assert "with 1 runs of" in errors
+    assert [each.name for each in load(tmp_path / "results" / "stopbench" / "trajectories")] == [two[1].spec.id]
+
+
+def test_the_package_holds_every_run_of_the_set_and_no_large_file():
+    assert all(path.stat().st_size < 1e6 for path in PACKED.iterdir())
+    found = load(PACKED)
     assert sorted(each.name for each in found) == sorted(need.spec.id for need in setting.needs())
     for each in found:
         assert len(each.rows) >= 300 or not np.isfinite(each.rows[-1]["distance"])

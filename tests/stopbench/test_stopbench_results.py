@@ -8,16 +8,15 @@ from pathlib import Path
 import pytest
 
 from fedhalt.stopbench import bench, draw
-from fedhalt.stopbench.runs import load
+from fedhalt.stopbench.runs import PACKED, load
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results" / "stopbench"
 
 
 @pytest.fixture(scope="module")
 def scores():
-    runs = load(ROOT / "experiments" / "stopbench" / "trajectories")
-    return bench.scores(bench.measured(runs, ["forward", "path"], "blood"))
+    return bench.scores(bench.measured(load(PACKED), ["forward", "path"], "blood"))
 
 
 def test_the_scores_are_made_again_from_the_packed_runs(scores):

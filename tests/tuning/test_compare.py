@@ -8,10 +8,12 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
-from fedhalt import GrowthRate, Plateau, Trajectory, cli, plan, stop_round
-from fedhalt.compare import compare, end, strategies
-from fedhalt.judge import candidate
-from fedhalt.trial import Trial
+from fedhalt import GrowthRate, Plateau, Trajectory, stop_round
+from fedhalt.cli import app as cli
+from fedhalt.rules import named_rule
+from fedhalt.tuning import plans as plan
+from fedhalt.tuning.compare import compare, stop_of, strategies
+from fedhalt.tuning.trial import Cost, Outcome, Trial
 
 
 def record(distances, updates, losses, accuracy):
@@ -35,39 +37,40 @@ def recorded(tmp_path):
         trajectory = Trajectory.create(tmp_path / spec.id / "trajectory.jsonl")
         for row in rows:
             trajectory.append(row)
-        trials.append(Trial(number, spec, read.space.label(spec), "complete"))
+        trials.append(Trial(number, spec, read.space.label(spec), Outcome("complete")))
     return read, trials
 
 
 def test_costs_picks_and_quality_by_hand(recorded):
-    rows = {row["strategy"]: row for row in compare(*recorded)}
+    rows = {row.strategy: row for row in compare(*recorded)}
     full = rows["no stopping"]
-    assert full["cost"] == {"rounds": 300, "seconds": 600.0, "bytes": 12000} and full["share"]["rounds"] == 1
-    assert (full["pick"], full["quality"], full["regret"]) == ("lr=0.1", pytest.approx(0.9), pytest.approx(0))
+    assert full.cost == Cost(300, 600.0, 12000) and full.share.rounds == 1
+    assert (full.pick, full.quality, full.regret) == ("lr=0.1", pytest.approx(0.9), pytest.approx(0))
     loss = rows["validation loss"]
     stops = [stop_round(Plateau("val_loss"), record) for record in (GOOD, SLOW, THROWN)]
-    assert loss["cost"]["rounds"] == sum(stop or 100 for stop in stops) and loss["pick"] == "lr=0.1"
+    assert loss.cost.rounds == sum(stop or 100 for stop in stops) and loss.pick == "lr=0.1"
     fast = rows["paper, threshold 0.1"]
-    assert fast["cost"]["rounds"] == sum(stop_round(GrowthRate(0.1), record) for record in (GOOD, SLOW, THROWN))
+    assert fast.cost.rounds == sum(stop_round(GrowthRate(0.1), record) for record in (GOOD, SLOW, THROWN))
     ours = rows["wandering alone"]
-    assert ours["screened"] == 1 and ours["best_screened"] == pytest.approx(0.1)
-    assert ours["cost"]["rounds"] == 200 + 19 and ours["pick"] == "lr=0.1"  # w = 1 / sqrt(r) < 0.5 from round 5 on
+    assert ours.screened == 1 and ours.best_screened == pytest.approx(0.1)
+    assert ours.cost.rounds == 200 + 19 and ours.pick == "lr=0.1"  # w = 1 / sqrt(r) < 0.5 from round 5 on
 
 
 def test_a_wrong_pick_shows_as_regret(recorded):
     read, trials = recorded
-    stages = [candidate("budget", rounds=2)]  # at round 2 the thrown one has the smallest loss
-    assert end(stages, THROWN) == (2, False) and THROWN[1]["val_loss"] < min(GOOD[1]["val_loss"], SLOW[1]["val_loss"])
+    stages = [named_rule("budget", rounds=2)]  # at round 2 the thrown one has the smallest loss
+    assert stop_of(stages, THROWN) == (2, False)
+    assert THROWN[1]["val_loss"] < min(GOOD[1]["val_loss"], SLOW[1]["val_loss"])
     accuracy = plan.plan({"space": {"lr": [0.1, 0.2, 0.3]}, "rounds": 2, "out": read.out, "objective": "val_accuracy"})
     (full, *_) = compare(accuracy, trials)
-    assert full["pick"] == "lr=0.3" and full["regret"] == pytest.approx(0.8)
+    assert full.pick == "lr=0.3" and full.regret == pytest.approx(0.8)
 
 
 def test_screened_trials_are_never_picked(recorded):
     read, trials = recorded
-    rows = {row["strategy"]: row for row in compare(read, trials[2:])}
-    assert rows["wandering alone"]["pick"] is None and rows["wandering alone"]["quality"] is None
-    assert rows["no stopping"]["pick"] == "lr=0.3"
+    rows = {row.strategy: row for row in compare(read, trials[2:])}
+    assert rows["wandering alone"].pick is None and rows["wandering alone"].quality is None
+    assert rows["no stopping"].pick == "lr=0.3"
 
 
 def test_the_plans_own_rules_are_the_ones_compared():

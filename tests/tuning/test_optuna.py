@@ -4,12 +4,11 @@ import gc
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,15 +18,18 @@ pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 np = pytest.importorskip("numpy")
 
-from fedhalt import FedhaltError, GrowthRate, Trajectory, Wandering, plan  # noqa: E402
-from fedhalt.integrations.optuna import TrialStopper, run_trial  # noqa: E402
-from fedhalt.spec import RunSpec  # noqa: E402
-from fedhalt.study import Study, storage_of  # noqa: E402
-from fedhalt.sweep import best, sweep  # noqa: E402
+from helpers.commands import FEDHALT, free_port, started, wait_for
+from helpers.records import rounds_in
+from helpers.specs import SCREEN, SMALL, write_toml
 
-FEDHALT = [sys.executable, "-c", "from fedhalt.cli import main; main()"]
-SMALL = {"data": "digits", "clients": 12, "cohort": 4, "epochs": 1, "c": 0.5}
-SCREEN = {"threshold": 0.95, "patience": 3}
+from fedhalt import FedhaltError, GrowthRate, Trajectory, Wandering
+from fedhalt.integrations.optuna import TrialStopper, run_trial
+from fedhalt.simulation.spec import RunSpec
+from fedhalt.tuning import plans as plan
+from fedhalt.tuning.samplers.optuna import StudySampler
+from fedhalt.tuning.samplers.optuna_storage import open_storage
+from fedhalt.tuning.sweeps import best, sweep
+from fedhalt.tuning.trial import Outcome
 
 
 def small(tmp_path, **settings):
@@ -37,7 +39,7 @@ def small(tmp_path, **settings):
 
 
 def study(url, name="fedhalt"):
-    return optuna.load_study(study_name=name, storage=storage_of(url))
+    return optuna.load_study(study_name=name, storage=open_storage(url))
 
 
 def states(found):
@@ -57,23 +59,16 @@ def postgres():
         shutil.chown(folder, "nobody")
     new = [*user, str(found[-1] / "initdb"), "-D", f"{folder}/db", "-U", "fedhalt", "-A", "trust"]
     subprocess.run(new, check=True, capture_output=True, cwd=folder)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    line = [*user, str(found[-1] / "postgres"), "-D", f"{folder}/db", "-h", "127.0.0.1", "-p", str(port), "-k", folder]
-    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder)
-    try:
-        ready = [str(found[-1] / "pg_isready"), "-h", "127.0.0.1", "-p", str(port)]
-        for _ in range(300):
-            if subprocess.run(ready, capture_output=True).returncode == 0:
-                break
-            time.sleep(0.1)
+    port = free_port()
+    line = [*user, found[-1] / "postgres", "-D", f"{folder}/db", "-h", "127.0.0.1", "-p", port, "-k", folder]
+    ready = [str(found[-1] / "pg_isready"), "-h", "127.0.0.1", "-p", str(port)]
+    with started(*line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder) as server:
+        wait_for("PostgreSQL", lambda: not subprocess.run(ready, capture_output=True).returncode, server)
         yield f"postgresql://fedhalt@127.0.0.1:{port}/postgres"
-    finally:
         gc.collect()
-        process.send_signal(signal.SIGINT)
-        process.wait()
-        shutil.rmtree(folder, ignore_errors=True)
+        server.send_signal(signal.SIGINT)
+        server.wait()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 LEFT_OPEN = pytest.mark.filterwarnings("ignore")  # Optuna leaves its connections to the garbage collector
@@ -91,10 +86,12 @@ def test_a_study_holds_objectives_and_pruned_trials_and_no_growth(kind, tmp_path
         assert theirs.user_attrs["run"] == ours.spec.id and theirs.params["lr"] == ours.spec.lr
         assert ("lam" in theirs.params) == (ours.spec.method == "fedprox")
         assert theirs.state.name == ("PRUNED" if ours.state == "screened" else "COMPLETE")
-        assert theirs.value == ours.value and theirs.user_attrs["rounds"] == ours.outcome["rounds"]
+        assert theirs.value == ours.value and theirs.user_attrs["rounds"] == ours.outcome.rounds
     assert {"PRUNED", "COMPLETE"} == set(states(kept)) and kept.best_value == best(found, False).value
-    assert sweep(small(tmp_path, storage=url, trials=5, space=space)) == []  # all five are there already
-    assert len(sweep(small(tmp_path, storage=url, trials=6, space=space))) == 1
+    again = sweep(small(tmp_path, storage=url, trials=5, space=space))  # all five are there already: they are read
+    assert [(trial.label, trial.outcome) for trial in again] == [(trial.label, trial.outcome) for trial in found]
+    more = sweep(small(tmp_path, storage=url, trials=6, space=space))
+    assert more[:5] == again and len(more) == len(study(url).trials) == 6
 
 
 @pytest.mark.parametrize("sampler", ["qmc", pytest.param("gp", marks=pytest.mark.slow)])
@@ -104,32 +101,17 @@ def test_other_samplers(sampler, tmp_path):
     assert len({trial.spec.lr for trial in found}) == 3 and (tmp_path / "runs" / "study.db").exists()
 
 
-def start(tmp_path, *args):
-    text = f"""rounds = 30\nsampler = "tpe"\ntrials = 3\nout = "{tmp_path / "runs"}"\nscreen = false\nconverge = false
-    [space]\ndata = "digits"\nclients = 12\ncohort = 4\nepochs = 1\nc = 0.5
-    lr = {{low = 0.01, high = 0.1, log = true}}"""
-    (tmp_path / "sweep.toml").write_text(text)
-    line = [*FEDHALT, "sweep", str(tmp_path / "sweep.toml"), *args]
-    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def rounds(out):
-    return sum(max(0, path.read_bytes().count(b"\n") - 1) for path in out.glob("*/trajectory.jsonl"))
-
-
 def test_two_processes_share_a_study_and_one_is_killed(tmp_path):
-    first = start(tmp_path)
-    end = time.monotonic() + 120
-    while rounds(tmp_path / "runs") < 3:
-        assert first.poll() is None and time.monotonic() < end, first.communicate()
-        time.sleep(0.01)
-    second = start(tmp_path)
-    while len(list((tmp_path / "runs").glob("*/trajectory.jsonl"))) < 2 and first.poll() is None:
-        assert second.poll() is None and time.monotonic() < end, second.communicate()
-        time.sleep(0.01)
-    os.kill(first.pid, signal.SIGKILL)
-    first.communicate()
-    _, err = second.communicate(timeout=240)
+    runs = tmp_path / "runs"
+    settings = {"rounds": 30, "sampler": "tpe", "trials": 3, "out": str(runs), "screen": False, "converge": False}
+    space = {**SMALL, "lr": {"low": 0.01, "high": 0.1, "log": True}}
+    line = [*FEDHALT, "sweep", write_toml(tmp_path / "sweep.toml", **settings, space=space)]
+    with started(*line) as first:
+        wait_for("three rounds", lambda: sum(rounds_in(runs)) >= 3, first)
+        with started(*line) as second:
+            wait_for("a second run", lambda: len(rounds_in(runs)) > 1 or first.poll() is not None, second)
+            first.kill()
+            _, err = second.communicate()
     assert second.returncode == 0, err
     kept = study(f"sqlite:///{tmp_path / 'runs' / 'study.db'}")
     ended = [trial for trial in kept.trials if trial.state.name == "COMPLETE"]
@@ -143,13 +125,26 @@ def test_two_processes_share_a_study_and_one_is_killed(tmp_path):
 
 def test_a_trial_that_was_never_told_goes_to_the_next_process_and_no_sooner(tmp_path):
     read = small(tmp_path, space={**SMALL, "lr": {"low": 0.01, "high": 0.1}})
-    first, second = Study(read), Study(read)
+    first, second = StudySampler(read), StudySampler(read)
     begun, other = first.ask(), second.ask()
     assert begun.spec != other.spec  # the first is alive: its trial is its own
     first.close()
     again = second.ask()
     assert again.spec == begun.spec and again.number != begun.number
     assert states(study(f"sqlite:///{tmp_path / 'runs' / 'study.db'}")) == ["FAIL", "RUNNING", "RUNNING"]
+    second.close()
+
+
+def test_a_trial_that_failed_by_a_full_disk_goes_to_the_next_process(tmp_path):
+    read = small(tmp_path, space={**SMALL, "lr": {"low": 0.01, "high": 0.1}}, trials=1)
+    first = StudySampler(read)
+    begun = first.ask()
+    begun.outcome = Outcome.from_json(Outcome("failed", "No space left on device", retry=True).to_json())
+    first.tell(begun)
+    assert first.ask() is None and not first.waits()
+    first.close()
+    second = StudySampler(read)
+    assert second.ask().spec == begun.spec
     second.close()
 
 
@@ -187,11 +182,34 @@ def test_runs_of_the_simulator_in_somebodys_own_study(tmp_path):
     assert own.trials[0].value == rows[-1]["val_loss"] and len(rows) == 6
 
 
+def test_a_model_that_moves_ever_faster_is_pruned_and_not_complete(tmp_path):
+    def own_loop(trial):
+        x, rate = np.ones(2), trial.suggest_categorical("rate", [0.5, 3.0])
+        stopper = TrialStopper(trial, start=x)
+        for _ in range(100):
+            x = x - rate * x * np.array([1.0, 0.1])
+            if stopper.update(x).stop:
+                break
+        return float(x @ x)
+
+    def simulated(trial):  # weight decay times rate is above 2: every two steps, the weights grow by a fifth
+        decay = trial.suggest_categorical("decay", [0.0, 2100.0])
+        spec = RunSpec(**{**SMALL, "epochs": 2}, lr=0.001, lr_decay=1.0, momentum=0.0, weight_decay=decay)
+        return run_trial(trial, spec, tmp_path, rounds=25, converge=GrowthRate(1e-9))
+
+    for objective, name, values in ((own_loop, "rate", (0.5, 3.0)), (simulated, "decay", (0.0, 2100.0))):
+        own = optuna.create_study()
+        for value in values:
+            own.enqueue_trial({name: value})
+        own.optimize(objective, n_trials=2)
+        assert states(own) == ["COMPLETE", "PRUNED"] and own.trials[1].user_attrs["reason"] == "diverging"
+
+
 @pytest.mark.parametrize("make, words", [
-    (lambda: storage_of("study.db"), ["sqlite:///study.db", "'study.db'"]),
-    (lambda: storage_of("sqlite:////no/such/folder/s.db"), ["not there", "/no/such/folder"]),
-    (lambda: storage_of("journal:////no/such/folder/s.log"), ["not there"]),
-    (lambda: storage_of("redis://localhost"), ["redis", "journal"]),
+    (lambda: open_storage("study.db"), ["sqlite:///study.db", "'study.db'"]),
+    (lambda: open_storage("sqlite:////no/such/folder/s.db"), ["not there", "/no/such/folder"]),
+    (lambda: open_storage("journal:////no/such/folder/s.log"), ["not there"]),
+    (lambda: open_storage("redis://localhost"), ["redis", "journal"]),
     (lambda: TrialStopper(3), ["Optuna trial", "3"]),
     (lambda: run_trial(optuna.trial.FixedTrial({}), RunSpec(), objective="growth"), ["growth", "val_loss"]),
     (lambda: plan.plan({"space": {"lr": [1]}, "sampler": "tpe"}), ["trials"]),
@@ -204,7 +222,7 @@ def test_mistakes_get_a_sentence(make, words):
 
 def test_a_database_that_does_not_answer_is_named_without_its_password():
     with pytest.raises(FedhaltError) as error:
-        storage_of("postgresql://me:secret@127.0.0.1:9/base")
+        open_storage("postgresql://me:secret@127.0.0.1:9/base")
     assert "secret" not in str(error.value) and "postgresql://" in str(error.value)
     assert "psycopg" in str(error.value) or "cannot be used" in str(error.value)
 
@@ -222,19 +240,12 @@ def test_the_dashboard_opens_the_study(tmp_path):
     if dashboard is None:
         pytest.skip("optuna-dashboard is not installed")
     sweep(small(tmp_path, trials=2, rounds=1))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    line = [dashboard, "--host", "127.0.0.1", "--port", str(port), f"sqlite:///{tmp_path / 'runs' / 'study.db'}"]
-    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        for _ in range(200):
-            try:
-                page = urllib.request.urlopen(f"http://127.0.0.1:{port}/api/studies", timeout=5).read().decode()
-                break
-            except OSError:
-                time.sleep(0.1)
-        assert '"fedhalt"' in page
-    finally:
-        process.kill()
-        process.wait()
+    port = free_port()
+    line = [dashboard, "--host", "127.0.0.1", "--port", port, f"sqlite:///{tmp_path / 'runs' / 'study.db'}"]
+
+    def page():
+        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/api/studies", timeout=60) as answer:
+            return answer.read().decode()
+
+    with started(*line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        assert '"fedhalt"' in wait_for("the dashboard", page, process, every=0.1)

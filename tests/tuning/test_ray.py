@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import time
 import warnings
 
 import pytest
@@ -14,14 +12,17 @@ ray = pytest.importorskip("ray")
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
-from fedhalt import FedhaltError, GrowthRate, Trajectory, TwoStages, Wandering, plan, stop_round  # noqa: E402
-from fedhalt.run import run  # noqa: E402
-from fedhalt.spec import RunSpec  # noqa: E402
-from fedhalt.sweep import sweep  # noqa: E402
+from helpers.commands import FEDHALT, started, wait_for
+from helpers.records import rounds_in, rows_of
+from helpers.specs import SMALL, write_toml
+
+from fedhalt import FedhaltError, GrowthRate, TwoStages, Wandering, stop_round
+from fedhalt.simulation.runner import run
+from fedhalt.simulation.spec import RunSpec
+from fedhalt.tuning import plans as plan
+from fedhalt.tuning.sweeps import sweep
 
 os.environ["RAY_worker_niceness"] = "0"  # its default makes workers wait for everything else on a busy machine
-FEDHALT = [sys.executable, "-c", "from fedhalt.cli import main; main()"]
-SMALL = {"data": "digits", "clients": 12, "cohort": 4, "epochs": 1, "c": 0.5}
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own, of processes and accelerators
 
 
@@ -31,13 +32,9 @@ def small(tmp_path, **settings):
     return plan.plan({**table, **settings})
 
 
-def rounds(out):
-    return sum(max(0, path.read_bytes().count(b"\n") - 1) for path in out.glob("*/trajectory.jsonl"))
-
-
 def tasks():
     listed = subprocess.run(["ps", "-eo", "pid=,args="], capture_output=True, text=True).stdout.splitlines()
-    return [int(line.split()[0]) for line in listed if "ray::_perform" in line]
+    return [int(line.split()[0]) for line in listed if "ray::_run_job" in line]
 
 
 def test_an_address_where_no_cluster_is(tmp_path):
@@ -54,27 +51,19 @@ def cluster():
 
 
 def test_a_worker_of_a_cluster_is_killed_and_its_trial_goes_on(cluster, tmp_path):
-    text = f"""rounds = 15\nout = "{tmp_path / "runs"}"\nscreen = false\nconverge = false\nparallel = 2
-    [space]\ndata = "digits"\nclients = 12\ncohort = 4\nepochs = 1\nc = 0.5\nlr = [0.05, 0.1]"""
-    (tmp_path / "sweep.toml").write_text(text)
-    line = [*FEDHALT, "sweep", str(tmp_path / "sweep.toml"), "--executor", "ray", "--address", cluster, "--json"]
-    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    killed, end = [], time.monotonic() + 240
-    while not killed and process.poll() is None and time.monotonic() < end:
-        if rounds(tmp_path / "runs") >= 2 and tasks():
-            killed.append(tasks()[0])
-            os.kill(killed[0], signal.SIGKILL)
-        time.sleep(0.01)
-    out, err = process.communicate(timeout=240)
-    assert killed and process.returncode == 0, err
+    settings = {"rounds": 15, "out": str(tmp_path / "runs"), "screen": False, "converge": False, "parallel": 2}
+    file = write_toml(tmp_path / "sweep.toml", **settings, space={**SMALL, "lr": [0.05, 0.1]})
+    with started(*FEDHALT, "sweep", file, "--executor", "ray", "--address", cluster, "--json") as process:
+        wait_for("two rounds", lambda: sum(rounds_in(tmp_path / "runs")) >= 2, process)
+        os.kill(wait_for("a task of Ray's", tasks, process)[0], signal.SIGKILL)
+        out, err = process.communicate()
+    assert process.returncode == 0, err
     assert [trial["state"] for trial in json.loads(out)["trials"]] == ["complete"] * 2
     for lr in (0.05, 0.1):
         spec = RunSpec(**SMALL, lr=lr)
         run(spec, tmp_path / "alone", rounds=15, stop="never", workers=1)
-        rows = [Trajectory.load(place / spec.id / "trajectory.jsonl").rows
-                for place in (tmp_path / "runs", tmp_path / "alone")]  # fmt: skip
-        without = [[{k: v for k, v in row.items() if k != "seconds"} for row in each] for each in rows]
-        assert without[0] == without[1] and len(without[0]) == 15
+        ours, alone = (rows_of(tmp_path / place / spec.id / "trajectory.jsonl") for place in ("runs", "alone"))
+        assert ours == alone and len(ours) == 15
 
 
 def results(distances, updates):
@@ -116,5 +105,7 @@ def test_a_real_tuner(cluster, tmp_path):
         tune_config=tune.TuneConfig(metric="loss", mode="min"),
         run_config=tune.RunConfig(stop=DistanceStopper(Wandering(), GrowthRate(1e-9, 50)), storage_path=str(tmp_path)),
     )  # fmt: skip
-    ended = {result.config["rate"]: result.metrics["training_iteration"] for result in tuner.fit()}
+    results = tuner.fit()
+    found = [results[k] for k in range(len(results))]
+    ended = {(result.config or {})["rate"]: (result.metrics or {})["training_iteration"] for result in found}
     assert ended[0.01] == 60 and ended[2.0] < 20

@@ -24,7 +24,7 @@ def rows(points):
 
 
 def shares(points):
-    return [status.growth for status in replay(Wandering(), rows(points))]
+    return [status.signal for status in replay(Wandering(), rows(points))]
 
 
 def test_by_hand():
@@ -66,9 +66,9 @@ def test_scale_does_not_matter_and_a_resumed_rule_goes_on(points, scale, cut):
     record = rows(points)
     assume(all(row["update_norm"] > 1e-6 for row in record))
     rule = Wandering(0.7, 2)
-    plain = [status.growth for status in replay(rule, record)]
+    plain = [status.signal for status in replay(rule, record)]
     scaled = [{name: value * scale for name, value in row.items()} for row in record]
-    assert [status.growth for status in replay(rule, scaled)] == pytest.approx(plain, rel=1e-6)
+    assert [status.signal for status in replay(rule, scaled)] == pytest.approx(plain, rel=1e-6)
     assert all(0 <= share <= math.sqrt(r) + 1e-6 for r, share in enumerate(plain, start=1))
     state = rule.begin()
     for row in record[:cut]:
@@ -106,4 +106,4 @@ def test_two_stages_tell_hopeless_from_done():
     assert verdict(both, [0.0] * 9) == (3, "screened")  # both fire in this round
     assert rules.from_json(rules.to_json(rule)) == rule and rule.reads == ("distance", "update_norm")
     with pytest.raises(TypeError):
-        TwoStages(Wandering())
+        TwoStages(Wandering())  # type: ignore[call-arg]

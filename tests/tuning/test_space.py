@@ -7,10 +7,11 @@ pytest.importorskip("torch")
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedhalt import FedhaltError, plan
+from fedhalt import FedhaltError
 from fedhalt.methods import METHODS, hyperparameters
-from fedhalt.space import Space
-from fedhalt.spec import FIELDS, HYPERPARAMETERS, RunSpec
+from fedhalt.simulation.spec import FIELDS, HYPERPARAMETERS, RunSpec
+from fedhalt.tuning import plans as plan
+from fedhalt.tuning.space import Space
 
 
 def labels(table):
@@ -137,9 +138,10 @@ def test_a_plan_refuses_what_it_cannot_do(table, words):
 
 
 def test_the_stages_have_defaults_and_can_be_left_out():
-    assert [str(stage) for stage in plan.plan({"space": SPACE}).watch] == [
+    assert [str(stage) for stage in plan.plan({"space": SPACE}).stages.values()] == [
         "wandering threshold=0.5 patience=15", "growth threshold=0.01 patience=10",
     ]  # fmt: skip
     only = plan.plan({"space": {**SPACE, "evaluate_every": 0}, "objective": "none", "converge": False})
-    assert [stage.name for stage in only.watch] == ["wandering"]
-    assert plan.plan({"space": SPACE, "screen": {"rule": "growth", "threshold": 0.1}}).watch[0].rule.threshold == 0.1
+    assert [stage.name for stage in only.stages.values()] == ["wandering"]
+    named = plan.plan({"space": SPACE, "screen": {"rule": "growth", "threshold": 0.1}})
+    assert named.stages["screen"].settings["threshold"] == 0.1

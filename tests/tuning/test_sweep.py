@@ -4,24 +4,25 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import time
 
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
-from fedhalt import Trajectory, TwoStages, plan, replay
-from fedhalt.rules import motion
-from fedhalt.run import run
-from fedhalt.spec import RunSpec
-from fedhalt.sweep import best, sweep
+from helpers.commands import FEDHALT, started, wait_for
+from helpers.records import rounds_in, rows_of
+from helpers.specs import SCREEN, SMALL, write_toml
 
-FEDHALT = [sys.executable, "-c", "from fedhalt.cli import main; main()"]
-SMALL = {"data": "digits", "clients": 12, "cohort": 4, "epochs": 1, "c": 0.5}
+from fedhalt import Trajectory, TwoStages, replay
+from fedhalt.rules import is_hopeless, motion
+from fedhalt.simulation.runner import run
+from fedhalt.simulation.spec import RunSpec
+from fedhalt.tuning import plans as plan
+from fedhalt.tuning.sweeps import best, sweep
+from fedhalt.views import words
+
 SPACE = {**SMALL, "lr": [0.05, 2.0]}  # the second breaks training: its loss stays above that of guessing
-SCREEN = {"threshold": 0.95, "patience": 3}  # early, for tests
 
 
 def small(tmp_path, **settings):
@@ -31,21 +32,11 @@ def small(tmp_path, **settings):
 
 def toml(tmp_path, **settings):
     lines = {"rounds": 8, "out": str(tmp_path / "runs"), "screen": SCREEN, "space": SPACE, **settings}
-    tables = {name: lines.pop(name) for name in ("screen", "space") if lines[name] is not False}
-    text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in lines.items())
-    for name, table in tables.items():
-        text += f"[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items())
-    tmp_path.mkdir(exist_ok=True)
-    (tmp_path / "sweep.toml").write_text(text)
-    return tmp_path / "sweep.toml"
+    return write_toml(tmp_path / "sweep.toml", **lines)
 
 
 def records(out):
-    return {
-        path.parent.name: [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
-        for path in sorted(out.glob("*/trajectory.jsonl"))
-        for rows in [Trajectory.load(path).rows]
-    }
+    return {path.parent.name: rows_of(path) for path in sorted(out.glob("*/trajectory.jsonl"))}
 
 
 def test_bad_trials_are_screened_good_ones_end_and_the_best_is_named(tmp_path):
@@ -59,13 +50,13 @@ def test_bad_trials_are_screened_good_ones_end_and_the_best_is_named(tmp_path):
     assert best(found, False).spec.lr == 0.05
     for trial in found:
         rows = Trajectory.load(tmp_path / "runs" / trial.spec.id / "trajectory.jsonl").rows
-        cost, saved = trial.outcome["cost"], trial.outcome["saved"]
-        assert cost["rounds"] == len(rows) == trial.outcome["rounds"] == 8 - saved["rounds"] < 8
-        assert cost["bytes"] == sum(row["bytes_up"] + row["bytes_down"] for row in rows)
+        cost, saved = trial.outcome.cost, trial.outcome.saved
+        assert cost.rounds == len(rows) == trial.outcome.rounds == 8 - saved.rounds < 8
+        assert cost.bytes == sum(row["bytes_up"] + row["bytes_down"] for row in rows)
         stages = TwoStages(read.screen.rule, read.converge.rule)  # the adapters' rule says the same
         stop = next(status for status in replay(stages, rows) if status.stop)
-        assert stop.round == len(rows) and (stop.reason in TwoStages.HOPELESS) == (trial.state == "screened")
-        assert (trial.outcome["exponent"], trial.outcome["motion"]) == (stop.exponent, stop.motion)
+        assert stop.round == len(rows) and is_hopeless(stop.reason) == (trial.state == "screened")
+        assert (trial.outcome.exponent, trial.outcome.motion) == (stop.exponent, stop.motion)
         assert trial.value == (None if trial.state == "screened" else rows[-1]["val_loss"])
 
 
@@ -81,24 +72,8 @@ def test_runs_are_those_of_fedhalt_run_and_finished_ones_are_only_read(tmp_path)
     again = sweep(read)
     judged = sweep(small(tmp_path, converge={"threshold": 0.9, "patience": 2}, screen=False))
     assert [trial.state for trial in again] == ["complete"] * 2
-    assert all(trial.state == "converged" and trial.outcome["rounds"] < 8 for trial in judged)
+    assert all(trial.state == "converged" and trial.outcome.rounds < 8 for trial in judged)
     assert {path: path.stat().st_mtime_ns for path in before} == before  # another rule is replayed, not trained
-
-
-def begun(out, rounds):
-    return sum(max(0, path.read_bytes().count(b"\n") - 1) for path in out.glob("*/trajectory.jsonl")) >= rounds
-
-
-def until(condition, process, seconds=120):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert process.poll() is None and time.monotonic() < end, process.communicate()
-        time.sleep(0.01)
-
-
-def start(file, *args):
-    pipe = subprocess.PIPE
-    return subprocess.Popen([*FEDHALT, "sweep", str(file), *map(str, args)], stdout=pipe, stderr=pipe, text=True)
 
 
 @pytest.mark.parametrize("parallel", [1, pytest.param(2, marks=pytest.mark.slow)])
@@ -106,10 +81,8 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_records(parallel, tmp_path,
     sweep(small(tmp_path / "whole"))
     file, out = toml(tmp_path / "killed"), tmp_path / "killed" / "runs"
     for rounds in (2,) if parallel == 1 else (3, 9):
-        process = start(file, "--parallel", parallel)
-        until(lambda: begun(out, rounds), process)  # noqa: B023
-        os.kill(process.pid, signal.SIGKILL)
-        process.communicate()
+        with started(*FEDHALT, "sweep", file, "--parallel", parallel) as process:
+            wait_for(f"{rounds} rounds", lambda: sum(rounds_in(out)) >= rounds, process)  # noqa: B023
     code, stdout, _ = fedhalt("sweep", file, "--parallel", parallel, "--json")  # orphans may hold a folder: it waits
     assert code == 0 and records(out) == records(tmp_path / "whole" / "runs")
     assert {trial["state"] for trial in json.loads(stdout)["trials"]} == {"complete", "screened"}
@@ -117,65 +90,67 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_records(parallel, tmp_path,
 
 def test_workers_killed_or_interrupted_lose_nothing(tmp_path):
     file = toml(tmp_path, rounds=400, screen=False, converge=False, space={**SMALL, "lr": [0.05, 0.06]})
-    process = start(file, "--parallel", 2)
+    runs = tmp_path / "runs"
 
-    def lengths():
-        return [path.read_bytes().count(b"\n") for path in sorted((tmp_path / "runs").glob("*/trajectory.jsonl"))]
+    def went_on(then):
+        return all(now > before + 1 for now, before in zip(rounds_in(runs), then, strict=True))
 
-    until(lambda: len(lengths()) == 2 and min(lengths()) > 2, process)
-    children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True).stdout
-    os.kill(int(children.split()[0]), signal.SIGKILL)
-    then = lengths()
-    until(lambda: all(now > before + 1 for now, before in zip(lengths(), then, strict=True)), process)  # both went on
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and "ending after this round" in err and "the same command goes on" in out, (
-        out + err
-    )
+    with started(*FEDHALT, "sweep", file, "--parallel", 2) as process:
+        wait_for("both to begin", lambda: len(rounds_in(runs)) == 2 and min(rounds_in(runs)) > 1, process)
+        children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True)
+        os.kill(int(children.stdout.split()[0]), signal.SIGKILL)
+        then = rounds_in(runs)
+        wait_for("both to go on", lambda: went_on(then), process)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    assert (
+        process.returncode == 130 and "stopping after this round" in err and "run the same command to resume" in out
+    ), out + err
     assert "lost" in out and out.count("interrupted") >= 2 and "Traceback" not in err
 
 
 def test_two_sweeps_on_one_folder_share_the_work(tmp_path):
     file = toml(tmp_path, rounds=25, screen=False, converge=False)
-    both = [start(file, "--json"), start(file, "--json")]
-    found = [process.communicate(timeout=240) for process in both]
-    assert [process.returncode for process in both] == [0, 0], found
+    line = [*FEDHALT, "sweep", file, "--json"]
+    with started(*line) as one, started(*line) as other:
+        found = [process.communicate() for process in (one, other)]
+    assert (one.returncode, other.returncode) == (0, 0), found
     first, second = ([trial["state"] for trial in json.loads(out)["trials"]] for out, _ in found)
     assert first == second == ["complete"] * 2
 
 
 def test_the_lines_tell_a_stranger_what_happened(tmp_path, fedhalt):
     code, out, _ = fedhalt("sweep", toml(tmp_path))
-    assert code == 0 and "trial 1/2  lr=0.05  running" in out
-    assert "trial 2/2  lr=2  screened  after" in out and "(wandering; exponent " in out
+    assert code == 0 and "trial 1/2  lr 0.05  running" in out
+    assert "trial 2/2  lr 2  screened  after" in out and "(updates cancel out; model " in out
     assert "saved so far" in out and "best val_loss" in out and "MB" in out
 
 
 def test_a_live_table_shows_running_trials_and_the_best(tmp_path):
     from rich.console import Console
 
-    from fedhalt.table import Screen
+    from fedhalt.views.terminal.sweep import COLUMNS, SweepDisplay
 
     read = small(tmp_path)
-    console = Console(force_terminal=True, width=140, height=30, record=True)
-    with Screen(console, read) as shown:
-        shown.last = -1.0
+    console = Console(force_terminal=True, width=240, height=30, record=True)
+    with SweepDisplay(console, read, tuple(COLUMNS)) as shown:
+        shown.drawn = -1.0
         frames = []
 
         def seen(trials, total):
-            shown.last = -1.0
+            shown.drawn = -1.0
             shown(trials, total)
             with console.capture() as text:
                 console.print(shown.live.renderable)
             frames.append(text.get())
 
         sweep(read, seen)
-    (third,) = {line for frame in frames for line in frame.splitlines() if "1  lr=0.05" in line and " 3/8 " in line}
+    (third,) = {line for frame in frames for line in frame.splitlines() if "lr 0.05 " in line and " 3/8 " in line}
     (first, _) = sorted(sweep(read), key=lambda trial: trial.number)
     rows = Trajectory.load(tmp_path / "runs" / first.spec.id / "trajectory.jsonl").rows
-    assert "running" in third and motion.told(*motion.of(rows[:3])) in third
-    assert motion.told(first.outcome["exponent"], first.outcome["motion"]) in frames[-1]
-    assert "screened (wandering)" in frames[-1] and "best" in frames[-1] and "2 of 2 trials ended" in frames[-1]
+    assert "running" in third and words.format_motion(*motion.of(rows[:3])) in third
+    assert words.format_motion(first.outcome.exponent, first.outcome.motion) in frames[-1]
+    assert "updates cancel out" in frames[-1] and "best" in frames[-1] and "2 of 2 trials ended" in frames[-1]
 
 
 def test_objectives_accuracy_clients_and_none(tmp_path):

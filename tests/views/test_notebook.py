@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from helpers.commands import LIMIT
 
 from fedhalt import GrowthRate, Trajectory, stop_round
 
@@ -48,7 +49,7 @@ def test_without_matplotlib_it_says_what_to_install(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"pip install 'fedhalt\[report\]'"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[report\]'"):
         Trajectory(ROWS).plot()
 
 
@@ -63,7 +64,7 @@ def test_an_executed_notebook_shows_a_record_and_a_sweep(tmp_path):
         from nbclient import NotebookClient
 
         cells = [
-            "from fedhalt import Trajectory\nfrom fedhalt.plan import plan\nfrom fedhalt.sweep import sweep",
+            "from fedhalt import Trajectory\nfrom fedhalt.tuning import plan, sweep",
             "space = {'data': 'digits', 'clients': 12, 'cohort': 4, 'epochs': 1, 'c': 0.5, 'lr': [0.05, 2.0]}\n"
             "found = sweep(plan({'rounds': 3, 'objective': 'val_accuracy', 'space': space}))\nfound",
             "record = Trajectory.load(f'runs/{found.best.spec.id}/trajectory.jsonl')\nrecord",
@@ -71,7 +72,8 @@ def test_an_executed_notebook_shows_a_record_and_a_sweep(tmp_path):
             "found.plot()",
         ]
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-        NotebookClient(notebook, timeout=200, resources={"metadata": {"path": str(tmp_path)}}).execute()
+        limits = {"timeout": int(LIMIT), "startup_timeout": int(LIMIT)}
+        NotebookClient(notebook, **limits, resources={"metadata": {"path": str(tmp_path)}}).execute()
     _, sweep, record, *figures = [cell.outputs for cell in notebook.cells]
     shown = sweep[-1]["data"]["text/html"]
     assert "2 trials used 6 of 6 rounds" in shown and "lr=0.05" in shown and "(best)" in shown and "<svg" in shown

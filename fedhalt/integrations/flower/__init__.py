@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ...check import FedhaltError, MissingExtra
+from ..seam import require
 
-OLDEST, NEWEST = "1.22", "1.41"
-"""The releases of flwr this works with; both are tested (`make test-flower`)."""
+OLDEST = "1.22"
+"""The oldest supported release of flwr. `make test-flower` tests both."""
+NEWEST = "1.42"
+"""The newest release of flwr that was tested; a newer one gets a warning."""
 
-try:
-    _installed = version("flwr")
-except PackageNotFoundError:
-    raise MissingExtra("fedhalt.integrations.flower", "flwr", "flower") from None
-try:
-    from flwr.serverapp import strategy as _strategies  # noqa: F401
-except ImportError:
-    raise FedhaltError(f"flwr {_installed} is not supported: fedhalt works with flwr {OLDEST} to {NEWEST}") from None
+require("flwr", "flower", OLDEST, NEWEST)
 
 from .stopping import EarlyStopping, attach  # noqa: E402
+from .wrapper import StoppingStrategy  # noqa: E402
 
 if TYPE_CHECKING:
-    from .client import ModuleTask, client_app
+    from .client import client_app
     from .method import FedMethod
+    from .task import ModuleTask
 
-__all__ = ["NEWEST", "OLDEST", "EarlyStopping", "FedMethod", "ModuleTask", "attach", "client_app"]
+__all__ = ["NEWEST", "OLDEST", "EarlyStopping", "FedMethod", "ModuleTask", "StoppingStrategy", "attach", "client_app"]
+
+
+_NEEDS_TORCH = {"FedMethod": "method", "ModuleTask": "task", "client_app": "client"}
 
 
 def __getattr__(name: str) -> Any:
-    """The methods need torch, which the stopper does not: they are imported when they are asked for."""
-    if name == "FedMethod":
-        from .method import FedMethod
-
-        return FedMethod
-    if name in ("ModuleTask", "client_app"):
-        from . import client
-
-        return getattr(client, name)
+    """Imports what needs torch when it is first used; the stopper does not need it."""
+    if name in _NEEDS_TORCH:
+        return getattr(import_module(f".{_NEEDS_TORCH[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Where trials run: in this process, or in several that are fed one job at a time.
+"""Trials in this process, or in several that are fed one job at a time.
 
 Jobs and outcomes travel as lines of JSON, so nothing is unpickled and a script needs no main guard. A worker ends with
 its sweep, after the round it is in: it looks whether its parent is still there.
@@ -6,6 +6,7 @@ its sweep, after the round it is in: it looks whether its parent is still there.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import signal
@@ -13,52 +14,32 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from . import files
-from .trial import perform
+from ... import files
+from ..trial import Job, Outcome, run_job
+from . import Ended
 
-Done = list[tuple[int, dict[str, Any]]]
-"""Numbers of trials that ended, with their outcomes; a worker that died leaves the state lost."""
-
-
-class Executor(Protocol):
-    """Takes jobs while it has free slots and hands back outcomes."""
-
-    @property
-    def free(self) -> int:
-        """How many jobs it would start at once."""
-
-    def start(self, job: dict[str, Any]) -> None:
-        """Begins a job."""
-
-    def wait(self, seconds: float) -> Done:
-        """What ended meanwhile."""
-
-    def stop(self) -> None:
-        """Asks every job to end after its round."""
-
-    def close(self) -> None:
-        """Leaves nothing behind."""
+Worker = subprocess.Popen[bytes]
 
 
 class Serial:
-    """One job after the other, in this process; `beat` is called after every round."""
+    """One job after the other, in this process; `on_round` is called after every round."""
 
-    def __init__(self, beat: Callable[[Any], None], interrupted: Callable[[], bool]) -> None:
-        self.beat, self.interrupted = beat, interrupted
-        self.job: dict[str, Any] | None = None
+    def __init__(self, on_round: Callable[[Any], None], interrupted: Callable[[], bool]) -> None:
+        self.on_round, self.interrupted = on_round, interrupted
+        self.job: Job | None = None
 
     @property
     def free(self) -> int:
         return 0 if self.job else 1
 
-    def start(self, job: dict[str, Any]) -> None:
+    def start(self, job: Job) -> None:
         self.job = job
 
-    def wait(self, seconds: float) -> Done:
+    def wait(self, seconds: float) -> Ended:
         job, self.job = self.job, None
-        return [] if job is None else [(job["number"], perform(job, self.beat, self.interrupted))]
+        return [] if job is None else [(job.number, run_job(job, self.on_round, self.interrupted))]
 
     def stop(self) -> None:
         """The job itself asks whether it is interrupted."""
@@ -73,39 +54,40 @@ class Processes:
     def __init__(self, number: int, log: Path) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
         self.number, self.log = number, log
-        self.idle: list[subprocess.Popen[bytes]] = []
-        self.busy: dict[subprocess.Popen[bytes], int] = {}
+        self.idle: list[Worker] = []
+        self.busy: dict[Worker, int] = {}
         self.selector = selectors.DefaultSelector()
 
     @property
     def free(self) -> int:
         return self.number - len(self.busy)
 
-    def start(self, job: dict[str, Any]) -> None:
+    def start(self, job: Job) -> None:
+        line = files.to_json(job.to_json()).encode() + b"\n"
         worker = self.idle.pop() if self.idle else self._spawn()
-        self.busy[worker] = job["number"]
+        self.busy[worker] = job.number
         assert worker.stdin is not None
-        try:
-            worker.stdin.write(files.to_json(job).encode() + b"\n")
+        # One that died while idle: `wait` reads the end of its output and reports the job as lost.
+        with contextlib.suppress(BrokenPipeError):
+            worker.stdin.write(line)
             worker.stdin.flush()
-        except BrokenPipeError:  # it died while idle: `wait` reads the end of its output and reports the job as lost
-            pass
 
-    def wait(self, seconds: float) -> Done:
-        done: Done = []
+    def wait(self, seconds: float) -> Ended:
+        ended: Ended = []
         for key, _ in self.selector.select(seconds):
-            worker: subprocess.Popen[bytes] = key.data
+            worker: Worker = key.data
             assert worker.stdout is not None
             line = worker.stdout.readline()
             if line.endswith(b"\n"):
                 self.idle.append(worker)
-                done.append((self.busy.pop(worker), files.from_json(line.decode())))
-            else:
-                self._bury(worker)
-                if worker in self.busy:
-                    error = f"the worker process ended with {worker.wait()}; its words are in {self.log}"
-                    done.append((self.busy.pop(worker), {"state": "lost", "error": error}))
-        return done
+                ended.append((self.busy.pop(worker), Outcome.from_json(files.from_json(line.decode()))))
+                continue
+            self._disconnect(worker)
+            code = worker.wait()  # one that died while idle is reaped too
+            if worker in self.busy:
+                error = f"the worker process ended with {code}; its words are in {self.log}"
+                ended.append((self.busy.pop(worker), Outcome("lost", error)))
+        return ended
 
     def stop(self) -> None:
         for worker in self.busy:
@@ -114,30 +96,31 @@ class Processes:
     def close(self) -> None:
         for worker in (*self.idle, *self.busy):
             worker.send_signal(signal.SIGINT)
-            self._bury(worker)
+            self._disconnect(worker)
             worker.wait()
         self.selector.close()
 
-    def _bury(self, worker: subprocess.Popen[bytes]) -> None:
+    def _disconnect(self, worker: Worker) -> None:
+        """Closes the pipes of a worker that is dead or shall end: it gets no further job."""
         assert worker.stdin is not None and worker.stdout is not None
         self.selector.unregister(worker.stdout)
         self.idle = [other for other in self.idle if other is not worker]
         for pipe in (worker.stdin, worker.stdout):
-            try:
+            with contextlib.suppress(BrokenPipeError):
                 pipe.close()
-            except BrokenPipeError:
-                pass
 
-    def _spawn(self) -> subprocess.Popen[bytes]:
-        here = os.fspath(Path(__file__).parent.parent)  # the same fedhalt, wherever it was imported from
+    def _spawn(self) -> Worker:
+        # The same fedhalt, wherever it was imported from; Ctrl-C is for the sweep, which passes it on.
+        here = os.fspath(Path(__file__).parents[3])
         path = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
         with open(self.log, "ab") as log:
             worker = subprocess.Popen(
-                [sys.executable, "-c", "from fedhalt.executors import work; work()", str(os.getpid())],
+                [sys.executable, "-c", "from fedhalt.tuning.executors.processes import work; work()", str(os.getpid())],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env={**os.environ, "PYTHONPATH": path},
-                start_new_session=True,  # Ctrl-C is for the sweep, which passes it on
+                start_new_session=True,
             )  # fmt: skip
-        self.selector.register(worker.stdout, selectors.EVENT_READ, worker)  # type: ignore[arg-type]
+        assert worker.stdout is not None
+        self.selector.register(worker.stdout, selectors.EVENT_READ, worker)
         return worker
 
 
@@ -146,13 +129,14 @@ def work() -> None:
     parent = int(sys.argv[1])
     asked: list[int] = []
     signal.signal(signal.SIGINT, lambda number, frame: asked.append(number))
-    out = os.fdopen(os.dup(1), "wb")
+    out = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what a library prints must not look like an outcome
 
     def interrupted() -> bool:
         return bool(asked) or os.getppid() != parent
 
-    for line in sys.stdin:
-        found = perform(files.from_json(line), None, interrupted)
-        out.write(files.to_json(found).encode() + b"\n")
-        out.flush()
+    # Where the parent is gone nobody reads: what was trained is in the run's folder.
+    with contextlib.suppress(BrokenPipeError):
+        for line in sys.stdin:
+            outcome = run_job(Job.from_json(files.from_json(line)), interrupted=interrupted)
+            out.write(files.to_json(outcome.to_json()).encode() + b"\n")

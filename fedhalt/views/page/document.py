@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import html
 import re
 from importlib import resources
 from typing import Any
 
-from .. import __version__, files
+from ... import __version__, files
+from ..words import printable
+from .glossary import words
+from .signals import listed_rules
 
 STYLES = ("page", "parts", "charts")
-SCRIPTS = ("rules", "motion", "data", "charts", "state", "explorer", "scatter", "table", "detail", "live", "page")
+SCRIPTS = (
+    "rules", "words", "data", "charts", "tips", "state", "explorer", "overview", "scatter", "table", "story", "detail",
+    "live", "page",
+)  # fmt: skip
 
 
 def page(title: str, data: dict[str, Any], connect: str = "'none'") -> str:
@@ -25,11 +32,12 @@ def page(title: str, data: dict[str, Any], connect: str = "'none'") -> str:
     )
     parts = {
         "policy": html.escape(policy),
-        "title": html.escape(title),
+        "title": html.escape(printable(title)),
         "version": __version__,
         "style": style,
         "script": script,
-        "data": _inert(files.to_json(data)),
+        "known": _inert(files.to_json({"rules": listed_rules(), "words": words()})),
+        "data": _compressed(files.to_json(data)),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _static("page.html"))
 
@@ -41,6 +49,11 @@ def _static(name: str) -> str:
 def _digest(text: str) -> str:
     """How a content security policy names the one inline script that may run."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _compressed(text: str) -> str:
+    """As base64, which can close no element either; the time of day is left out, so equal runs give equal pages."""
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def _inert(text: str) -> str:

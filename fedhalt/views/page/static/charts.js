@@ -2,8 +2,23 @@
 // Line charts and dots as SVG, without a library: the page stays small and needs no network.
 
 const NS = "http://www.w3.org/2000/svg";
-const HEIGHTS = 4; // of the labels of marks, so that neighbours do not cover each other
-const DASHES = ["", "6 3", "2 3", "8 3 2 3", "1 4", "12 4", "4 4 1 4", "10 3 1 3 1 3"]; // besides colours
+
+/** Eleven ways to draw a line: a colour, a dash and a shape each, so that they also differ in gray. */
+const DASHES = ["", "7 3", "2 3", "9 3 2 3", "1 4", "13 4", "4 2 1 2 1 2", "10 3 1 3 1 3", "5 5", "16 3 3 3", "3 6"];
+const SHAPES = [
+  "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0Z",
+  "M-4 -4H4V4H-4Z",
+  "M0 -5L5 4H-5Z",
+  "M0 -6L5 0L0 6L-5 0Z",
+  "M0 5L5 -4H-5Z",
+  "M-1.5 -5H1.5V-1.5H5V1.5H1.5V5H-1.5V1.5H-5V-1.5H-1.5Z",
+  "M-5 0L-2.5 -4.5H2.5L5 0L2.5 4.5H-2.5Z",
+  "M-5 -3L-3 -5L0 -2L3 -5L5 -3L2 0L5 3L3 5L0 2L-3 5L-5 3L-2 0Z",
+  "M0 -6L1.8 -1.8L6 0L1.8 1.8L0 6L-1.8 1.8L-6 0L-1.8 -1.8Z",
+  "M-2 -5.5H2V5.5H-2Z",
+  "M-5.5 -2H5.5V2H-5.5Z",
+];
+const lookOf = (k) => ({ colour: `k${k % 11}`, dash: DASHES[k % 11], shape: SHAPES[k % 11] });
 
 function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) if (value !== null) node.setAttribute(name, value);
@@ -31,13 +46,18 @@ function decades(low, high) {
   return made.filter((value) => value >= low * 0.999 && value <= high * 1.001);
 }
 
-/** A scale from values to pixels, linear or logarithmic, over all that is to be seen. */
-function scale(values, log, from, to, floor = null) {
+/** A scale from values to pixels, linear or logarithmic, over all that is to be seen; `round` ends it at round numbers. */
+function scale(values, log, from, to, floor = null, round = false) {
   const seen = values.filter((value) => value !== null && (!log || value > 0));
   let [low, high] = seen.length ? spread(seen) : [log ? 0.1 : 0, 1];
   if (floor !== null) low = Math.min(low, floor);
   if (low === high)
     [low, high] = log ? [low / 2, high * 2] : [low - (Math.abs(low) / 10 || 0.5), high + (Math.abs(high) / 10 || 0.5)];
+  if (round && !log) {
+    const [first, second] = ticks(low, high, 4);
+    const step = second - first;
+    if (step > 0) [low, high] = [Math.floor(low / step + 1e-9) * step, Math.ceil(high / step - 1e-9) * step];
+  }
   const of = log ? Math.log10 : (value) => value;
   const [a, b] = [of(low), of(high)];
   const place = (value) =>
@@ -75,115 +95,104 @@ function path(xs, ys, x, y, join = false) {
   return made;
 }
 
-/**
- * A line chart: series {label, ys, colour, dash, bold}, level {y, label} across,
- * marks {round, label, colour, dash} upright.
- * Returns the figure, and `point(round)`, which moves its cursor.
- */
-function lineChart({
-  title,
-  xs,
-  series,
-  log = false,
-  level = null,
-  marks = [],
-  width,
-  format = text.number,
-  floor = null,
-  note = "",
-}) {
-  const top = 12 + 12 * Math.min(HEIGHTS, marks.length);
-  const [height, left, right, bottom] = [198 + top, 54, 12, 24];
+/** The frame of a chart: the drawing with its grid and axes, and scales from values to places. */
+function framed({ title, xs, ys, width, height, top, bottom, log = false, floor = null, format = text.number }) {
+  const [left, right] = [54, 14];
   const x = scale(xs, false, left, width - right);
-  const y = scale([...series.flatMap((one) => one.ys), level?.y ?? null], log, height - bottom, top, floor);
+  const y = scale(ys, log, height - bottom, top, floor, true);
   const drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": title });
   for (const tick of y.ticks) {
     const place = y.place(tick);
     drawing.append(svg("line", { class: "grid", x1: left, x2: width - right, y1: place, y2: place }));
     drawing.append(svg("text", { x: left - 6, y: place + 4, "text-anchor": "end" }, format(tick)));
   }
-  for (const tick of ticks(x.low, x.high, Math.max(2, width / 110)).filter(Number.isInteger)) {
+  const under = height - bottom + 17;
+  const steps = ticks(x.low, x.high, Math.max(2, width / 110)).filter(Number.isInteger);
+  const named = steps.filter((tick) => x.place(tick) > left + 50);
+  drawing.append(svg("text", { x: left - 6, y: under, "text-anchor": "start" }, "round"));
+  for (const tick of named)
     drawing.append(
-      svg("text", { x: Math.min(x.place(tick), width - 16), y: height - 6, "text-anchor": "middle" }, String(tick)),
+      svg("text", { x: Math.min(x.place(tick), width - 16), y: under, "text-anchor": "middle" }, String(tick)),
     );
-  }
+  return { drawing, x, y, left, right };
+}
+
+const curve = (one, xs, x, y) =>
+  svg("path", {
+    class: `line ${one.colour} ${one.weight ?? ""}`,
+    d: path(xs, one.ys, x, y, one.join),
+    "stroke-dasharray": one.dash || null,
+  });
+
+/**
+ * A line chart: series {label, ys, colour, dash, weight}, level {y, label} across, mark {round, label, colour} upright.
+ * Returns the figure, and `point(i)`, which moves its cursor to a round and says its values.
+ */
+function lineChart({ title, term, xs, series, level = null, mark = null, width, note = "", ...rest }) {
+  const [top, bottom, height] = [mark ? 24 : 12, 24, (rest.plot ?? 186) + 24 + (mark ? 24 : 12)];
+  const ys = [...series.flatMap((one) => one.ys), level?.y ?? null];
+  const { drawing, x, y, left, right } = framed({ ...rest, title, xs, ys, width, height, top, bottom });
   if (level) {
     const place = y.place(level.y);
     drawing.append(svg("line", { class: "level", x1: left, x2: width - right, y1: place, y2: place }));
-    drawing.append(
-      svg("text", { class: "level-label", x: width - right - 2, y: place - 5, "text-anchor": "end" }, level.label),
-    );
   }
-  for (const one of series) {
-    const classes = `line ${one.colour}${one.bold ? " bold" : ""}`;
-    drawing.append(
-      svg("path", { class: classes, d: path(xs, one.ys, x, y, one.join), "stroke-dasharray": one.dash || null }),
-    );
-  }
-  drawing.append(...upright(marks, x, top, height - bottom));
-  const cursor = svg("line", { class: "cursor", y1: top, y2: height - bottom, visibility: "hidden" });
+  drawing.append(...series.map((one) => curve(one, xs, x, y)));
+  if (mark) drawing.append(...upright(mark, x.place(mark.round), top, height - bottom, width));
+  const entries = level ? [...series, { label: level.label, colour: "level", kind: "level-label" }] : series;
+  return {
+    ...figureOf({ title, term, drawing, entries, note }),
+    ...cursorOf({ drawing, x, top, end: height - bottom }),
+  };
+}
+
+/** The stop: a line, and what it says above the curves. */
+function upright({ label, colour }, at, top, bottom, width) {
+  const turn = at > width / 2;
+  return [
+    svg("line", { class: `mark ${colour}`, x1: at, x2: at, y1: top - 6, y2: bottom }),
+    svg(
+      "text",
+      { class: "mark-label", x: at + (turn ? 4 : -4), y: top - 10, "text-anchor": turn ? "end" : "start" },
+      label,
+    ),
+  ];
+}
+
+/** A line that follows the reader over a drawing. */
+function cursorOf({ drawing, x, top, end }) {
+  const cursor = svg("line", { class: "cursor", y1: top, y2: end, visibility: "hidden" });
   drawing.append(cursor);
+  return {
+    point: (round) => fill(cursor, { x1: x.place(round), x2: x.place(round), visibility: "visible" }, []),
+    roundAt: (pixel) => x.back(pixel),
+  };
+}
+
+/** A drawing under its title, with a key where there is more than one line. */
+function figureOf({ title, term = null, drawing, entries, note = "" }) {
   const figure = html(
     "figure",
     { class: "chart" },
-    html("figcaption", {}, title),
+    html("figcaption", {}, term ? explained(term, title) : title),
     drawing,
-    legend(series),
+    legend(entries),
     note ? html("p", { class: "note" }, note) : null,
   );
-  const point = (round) => fill(cursor, { x1: x.place(round), x2: x.place(round), visibility: "visible" }, []);
-  return { figure, drawing, point, roundAt: (pixel) => x.back(pixel) };
+  return { figure, drawing };
 }
 
-/** Vertical marks; labels of neighbours stand at different heights. */
-function upright(marks, x, top, bottom) {
-  return [...marks]
-    .sort((a, b) => a.round - b.round)
-    .flatMap((mark, k) => {
-      const at = x.place(mark.round);
-      const turn = at > (x.place(x.low) + x.place(x.high)) / 2;
-      return [
-        svg("line", {
-          class: `mark ${mark.colour}`,
-          x1: at,
-          x2: at,
-          y1: top - 4,
-          y2: bottom,
-          "stroke-dasharray": mark.dash || null,
-        }),
-        mark.label
-          ? svg(
-              "text",
-              {
-                class: "mark-label",
-                x: at + (turn ? -3 : 3),
-                y: top - 2 - 12 * (k % HEIGHTS),
-                "text-anchor": turn ? "end" : "start",
-              },
-              mark.label,
-            )
-          : null,
-      ];
-    })
-    .filter((node) => node !== null);
-}
-
-function legend(series) {
-  if (series.length < 2) return null;
-  const entry = (one) =>
+function legend(entries) {
+  if (entries.length < 2) return null;
+  const entry = ({ label, colour, dash, weight, kind }) =>
     html(
       "li",
-      {},
+      { class: kind ?? null },
       svg(
         "svg",
         { width: 28, height: 10, "aria-hidden": "true" },
-        svg("path", {
-          class: `line ${one.colour}${one.bold ? " bold" : ""}`,
-          d: "M0 5H28",
-          "stroke-dasharray": one.dash || null,
-        }),
+        svg("path", { class: `line ${colour} ${weight ?? ""}`, d: "M0 5H28", "stroke-dasharray": dash || null }),
       ),
-      one.label,
+      label,
     );
-  return html("ul", { class: "legend" }, series.map(entry));
+  return html("ul", { class: "legend" }, entries.map(entry));
 }

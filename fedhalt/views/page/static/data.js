@@ -1,18 +1,33 @@
 "use strict";
 // A run as the page holds it: numbers decoded when they are first needed, its score, and what its rounds cost.
 
-const SCORES = ["test_balanced_accuracy", "test_accuracy", "val_accuracy"];
+const SCORES = ["test_balanced_accuracy", "test_accuracy", "val_balanced_accuracy", "val_accuracy"];
+const AVERAGE = "_average"; // how the columns of the averaged model end
+const DRIFT = "drift_10";
 const SMOOTH = 5; // evaluated rounds over which a score is averaged: single rounds are noisy
+const RISE = 0.05; // of the accuracy over the first evaluated round, below which a run has learned nothing
 
-/** One recorded column; a round in which nothing was recorded has the value null. */
+const KINDS = { f8: Float64Array, f4: Float32Array, u2: Uint16Array, u1: Uint8Array };
+
+/** Numbers from base64, in which first bytes come first, then second bytes, and so on. */
+function decoded(kind, data) {
+  const planes = atob(data);
+  const size = KINDS[kind].BYTES_PER_ELEMENT;
+  const count = planes.length / size;
+  const bytes = new Uint8Array(planes.length);
+  for (let k = 0; k < planes.length; k++) bytes[(k % count) * size + Math.floor(k / count)] = planes.charCodeAt(k);
+  return new KINDS[kind](bytes.buffer);
+}
+
+/** One column; a round in which nothing was recorded has the value null. */
 class Column {
-  constructor({ exact, data, at, bad }, length) {
-    const bytes = Uint8Array.from(atob(data), (char) => char.charCodeAt(0));
-    const numbers = exact ? new Float64Array(bytes.buffer) : new Float32Array(bytes.buffer);
-    this.numbers = numbers;
+  constructor({ kind, data, from, at, bad, low, step }, length) {
+    const numbers = decoded(kind, data);
+    this.numbers = kind === "u2" ? Float64Array.from(numbers, (place) => low + place * step) : numbers;
     this.bad = bad ?? Infinity;
-    this.places = at ? new Int32Array(length).fill(-1) : null;
-    at?.forEach((place, k) => {
+    const places = from ? Array.from(numbers, (_, k) => from + k) : at;
+    this.places = places ? new Int32Array(length).fill(-1) : null;
+    places?.forEach((place, k) => {
       this.places[place] = k;
     });
   }
@@ -30,6 +45,27 @@ class Column {
   }
 }
 
+/** A rule's signal over the rounds that it can judge. */
+class Signals {
+  constructor(raw) {
+    this.raw = raw;
+    this.diverged = raw.diverged ?? -1;
+    this.column = raw.rounds ? new Column(raw, raw.rounds) : null;
+  }
+
+  value(i) {
+    if (i >= this.raw.rounds) throw new Unjudged(this.raw.problem);
+    return this.column.value(i);
+  }
+
+  /** The word for a streak that is full in this round. */
+  reason(i, still) {
+    return this.raw.reasons.findLast(([first]) => first <= i)[1][still ? 0 : 1];
+  }
+}
+
+const MOTIONS = ["", "still moving", "diffusing", "saturated", "going nowhere", "diverging"];
+
 class Run {
   constructor(raw) {
     this.raw = raw;
@@ -40,8 +76,12 @@ class Run {
     this.rounds = Array.isArray(raw.rounds) ? raw.rounds : Array.from({ length: raw.rounds }, (_, i) => i + 1);
     this.last = this.rounds.at(-1) ?? 0;
     this.cache = new Map();
+    this.budget = Math.max(raw.budget ?? 0, this.last);
     this.scoreName =
-      [...SCORES, ...this.names("accuracy")].find((name) => this.has(name) && raw.columns[name].data) ?? null;
+      [...SCORES, ...this.names("accuracy")].find(
+        (name) => this.has(name) && raw.columns[name].data && !name.endsWith(AVERAGE),
+      ) ?? null;
+    this.averageName = this.has(this.scoreName + AVERAGE) ? this.scoreName + AVERAGE : null;
   }
 
   has(name) {
@@ -66,23 +106,49 @@ class Run {
   }
 
   /** Mean of the last evaluated rounds up to each round; null before the first. */
-  get score() {
-    return this.once("score", () => {
+  smooth(name) {
+    return this.once(`smooth ${name}`, () => {
       const recent = [];
-      return (this.scoreName ? this.series(this.scoreName) : this.rounds.map(() => null)).map((value) => {
+      return (name ? this.series(name) : this.rounds.map(() => null)).map((value) => {
         if (value !== null && recent.push(value) > SMOOTH) recent.shift();
         return recent.length ? recent.reduce((sum, one) => sum + one, 0) / recent.length : null;
       });
     });
   }
 
+  /** The last evaluated value up to each round; null before the first. */
+  latest(name) {
+    return this.once(`latest ${name}`, () => {
+      let last = null;
+      return this.series(name).map((value) => (last = value ?? last));
+    });
+  }
+
+  get score() {
+    return this.smooth(this.scoreName);
+  }
+
+  signals(name) {
+    return this.once(`signals ${name}`, () => new Signals(this.raw.signals[name]));
+  }
+
   /** What the model is doing in each round: {exponent, motion}. */
   get moved() {
-    return this.once("moved", () => motionOf(this));
+    return this.once("moved", () => {
+      const { exponent, words } = this.raw.motion;
+      const exponents = new Column(exponent, this.rounds.length);
+      const codes = decoded(words.kind, words.data);
+      return this.rounds.map((_, i) => ({ exponent: exponents.value(i), motion: MOTIONS[codes[i]] }));
+    });
   }
 
   get best() {
     return this.once("best", () => maximum(this.score));
+  }
+
+  /** Whether its accuracy ever rose; keeping all of nothing would say nothing. */
+  get learned() {
+    return this.best !== null && this.best - this.score.find((value) => value !== null) >= RISE;
   }
 
   /** Sum of a cost over the rounds up to each round; null if it was not recorded. */
@@ -93,16 +159,24 @@ class Run {
     });
   }
 
-  /** What a verdict means for this run; one that never stops uses the whole record. */
+  /** A cost of the rounds after that one up to the budget; rounds that were never run cost as much as the mean one. */
+  left(name, index) {
+    const spent = this.spent(name);
+    if (!spent?.length) return null;
+    const whole = spent.at(-1);
+    return whole - spent[index] + (whole / spent.length) * (this.budget - this.last);
+  }
+
+  /** What a verdict means for this run: a rule that cannot judge it says nothing, one that never stops saves nothing. */
   outcome(verdict) {
-    const end = this.rounds.length - 1;
-    const index = verdict.stop === null ? end : verdict.index;
-    const score = this.score[index] ?? null;
-    const left = (name) => {
-      const spent = this.spent(name);
-      return spent && end >= 0 ? spent[end] - spent[index] : null;
-    };
+    const judged = !verdict.problem && this.rounds.length > 0;
+    const stopped = judged && verdict.stop !== null;
+    const decided = stopped || (judged && this.last === this.budget); // a record cut short does not say what comes later
+    const index = stopped ? verdict.index : this.rounds.length - 1;
+    const of = (smooth) => (judged ? (smooth[index] ?? null) : null);
+    const score = of(this.score);
     const used = verdict.stop ?? this.last;
+    const saved = (amount) => (stopped ? amount() : null);
     return {
       ...verdict,
       exponent: null,
@@ -110,11 +184,19 @@ class Run {
       ...this.moved[index],
       index,
       used,
+      budget: this.budget,
+      decided,
       score,
-      share: this.last ? used / this.last : null,
-      kept: score !== null && this.best > 0 ? score / this.best : null,
-      regret: score === null ? null : this.best - score,
-      saved: { rounds: this.last - used, seconds: left("seconds"), bytes: left("bytes") },
+      average: this.averageName ? of(this.latest(this.averageName)) : null,
+      drift: this.has(DRIFT) ? of(this.series(DRIFT)) : null,
+      share: decided ? used / this.budget : null,
+      kept: decided && score !== null && this.learned ? score / this.best : null,
+      regret: decided && score !== null ? this.best - score : null,
+      saved: {
+        rounds: saved(() => this.budget - used),
+        seconds: saved(() => this.left("seconds", index)),
+        bytes: saved(() => this.left("bytes", index)),
+      },
     };
   }
 }
@@ -129,41 +211,4 @@ const median = (values) => {
   if (!sorted.length) return null;
   const half = sorted.length >> 1;
   return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
-};
-
-const SYMBOLS = { threshold: "τ", patience: "ρ", rounds: "R" };
-
-/** Texts in the order of people: numbers in them, 0.05 and 0.2, by their size. */
-function natural(a, b) {
-  const [left, right] = [a, b].map((one) => String(one).split(/(\d+(?:\.\d+)?)/));
-  for (let k = 0; k < Math.min(left.length, right.length); k++) {
-    const order = k % 2 ? left[k] - right[k] : left[k].localeCompare(right[k], "en");
-    if (order) return order;
-  }
-  return left.length - right.length;
-}
-
-/** Numbers as people read them; a dash for what is not known. */
-const text = {
-  number: (value) =>
-    value === null || value === undefined
-      ? "–"
-      : Number.isInteger(value)
-        ? String(value)
-        : String(Number(value.toPrecision(4))),
-  percent: (value) => (value === null ? "–" : `${(100 * value).toFixed(1)} %`),
-  points: (value, unit = " points") => (value === null ? "–" : `${(100 * value).toFixed(1)}${unit}`),
-  bytes: (value) => {
-    if (value === null) return "–";
-    const power = Math.min(4, Math.floor(Math.log10(Math.max(1, value)) / 3));
-    return `${Number((value / 1000 ** power).toPrecision(3))} ${["B", "kB", "MB", "GB", "TB"][power]}`;
-  },
-  seconds: (value) => {
-    if (value === null) return "–";
-    const [size, unit] = value < 100 ? [1, "s"] : value < 6000 ? [60, "min"] : [3600, "h"];
-    return `${(value / size).toFixed(1)} ${unit}`;
-  },
-  settings: (rule, settings) => [rule, ...Object.entries(settings).map(([key, value]) => `${key} ${value}`)].join(", "),
-  short: (rule, settings) =>
-    [rule, ...Object.entries(settings).map(([key, value]) => `${SYMBOLS[key]}\u202f=\u202f${value}`)].join(" "),
 };

@@ -3,148 +3,117 @@
 
 let lines = []; // the charts whose cursors move together
 
-/** The chosen rule, those that ran along, and every other with its usual settings. */
-function waysOf(run) {
-  const all = [
-    { rule: state.rule, ...state.settings },
-    ...run.watched,
-    ...Object.entries(RULES)
-      .filter(([name]) => name !== "budget")
-      .map(([rule, { settings }]) => ({ rule, ...settings })),
-  ];
-  const keyed = new Map();
-  for (const { rule, ...settings } of all) {
-    const name = text.settings(rule, settings);
-    if (!keyed.has(name)) keyed.set(name, { rule, settings, name, one: run.outcome(judge(run, rule, settings)) });
-  }
-  return [...keyed.values()];
-}
-
-function chartsOf(run, ways, width) {
+/** What the story leaves out. */
+function moreCharts(run, width) {
   const verdict = judge(run, state.rule, state.settings, true);
-  const rule = RULES[state.rule];
-  const mine =
-    verdict.stop === null ? [] : [{ round: verdict.stop, label: `stop ${verdict.stop}`, ...COLOURS[state.rule] }];
-  const stops = ways
-    .filter(({ one }) => one.stop !== null)
-    .map(({ rule: name, one }) => ({ round: one.stop, label: name, ...COLOURS[name] }));
-  const common = { xs: run.rounds, width };
+  const common = { xs: run.rounds, width, mark: markOf(verdict) };
   const made = [];
-  if (run.has("distance"))
+  if (run.moved.some((one) => one.exponent !== null))
     made.push(
       lineChart({
         ...common,
-        title: "Distance from the start, δ = ‖θᵣ − θ₀‖",
+        title: "Exponent: 0 saturated, ½ random walk, 1 straight drift",
+        term: "exponent",
         floor: 0,
-        marks: mine,
-        series: [{ label: "distance", ys: run.series("distance"), colour: "k0", bold: true }],
+        series: [{ label: "exponent", ys: run.moved.map((one) => one.exponent), colour: "ink", weight: "heavy" }],
       }),
     );
-  if (run.moved.some((one) => one.exponent !== null)) made.push(exponentChart(run, width, mine));
-  if (!verdict.problem && rule.held) {
-    const held = verdict.held.map((value) => (Number.isFinite(value) ? value : null));
-    const hidden = rule.log ? held.filter((value) => value !== null && value <= 0).length : 0;
+  if (run.has(DRIFT))
     made.push(
       lineChart({
         ...common,
-        title: `${state.rule}: ${rule.held}${rule.log ? " (log scale)" : ""}`,
-        log: rule.log,
-        marks: mine,
-        level: { y: state.settings.threshold, label: `threshold ${state.settings.threshold}` },
-        series: [{ label: "held", ys: held, colour: "k1", bold: true }],
-        note: hidden ? `${hidden} rounds at or below zero have no place on a log scale.` : "",
+        title: "Drift: 1 scattering, 20 random walk, 55 straight line",
+        term: "drift",
+        floor: 0,
+        series: [{ label: "drift", ys: run.series(DRIFT), colour: "ink", weight: "heavy" }],
       }),
     );
-  }
   if (!verdict.problem) {
     const patience = state.settings.patience ?? state.settings.rounds;
+    const label = "patience" in state.settings ? `patience ${patience}` : `${patience} rounds`;
     made.push(
       lineChart({
         ...common,
         title: "Streak: rounds in a row that count",
+        term: "streak",
         floor: 0,
-        marks: mine,
-        level: { y: patience, label: `patience ${patience}` },
-        series: [{ label: "streak", ys: verdict.streak, colour: "k2", bold: true }],
+        level: { y: patience, label },
+        series: [{ label: "streak", ys: verdict.streak, colour: "ink", weight: "heavy" }],
       }),
     );
   }
   for (const [part, title, format] of [
-    ["accuracy", "Accuracy, with the stop of every rule", (value) => `${Number((100 * value).toPrecision(3))} %`],
-    ["loss", "Loss, with the stop of every rule", text.number],
+    ["accuracy", "Accuracy, every recorded metric", percentTick],
+    ["loss", "Loss", text.number],
   ]) {
     const names = run
       .names(part)
       .filter((name) => known(run.series(name)).length)
       .sort((a, b) => (b === run.scoreName) - (a === run.scoreName));
     const series = names.map((name, k) => ({
-      label: name,
+      label: columnText(name),
       ys: run.series(name),
-      colour: `k${k % 8}`,
-      dash: DASHES[k % 8],
-      bold: name === run.scoreName,
+      ...lookOf(k),
+      weight: name === run.scoreName ? "heavy" : "",
       join: true,
     }));
     const [low, high] = spread(series.flatMap((one) => known(one.ys)));
     const log = part === "loss" && low > 0 && high > 50 * low;
     if (series.length)
-      made.push(
-        lineChart({ ...common, title: log ? `${title} (log scale)` : title, log, series, format, marks: stops }),
-      );
+      made.push(lineChart({ ...common, title: log ? `${title} (log scale)` : title, log, series, format }));
   }
   return made;
 }
 
+/** Where each rule stops, and what that saves and costs. */
 function stopsTable(run, ways) {
+  const averaged = run.averageName !== null;
+  const drifts = run.has(DRIFT);
   const titles = [
-    "rule",
+    explained("rule"),
     "stops at",
-    "reason",
-    "exponent",
-    "accuracy there",
-    "kept",
-    "regret, points",
-    "rounds saved",
-    "time saved",
-    "traffic saved",
-  ];
+    explained("reason"),
+    explained("exponent", "model (exponent)"),
+    drifts ? explained("drift") : null,
+    explained("accuracy"),
+    averaged ? explained("average") : null,
+    explained("regret", "regret, points"),
+    explained("saved"),
+    explained("seconds"),
+    explained("bytes"),
+  ].filter((title) => title);
+  const mark = (name, k) => {
+    if (k === 0) return " (chosen)";
+    const watched = run.watched.some(({ rule, ...given }) => text.settings(rule, given) === name);
+    return watched ? " (watched)" : "";
+  };
   const row = ({ rule, settings, name, one }, k) =>
     html(
       "tr",
       k === 0 ? { class: "chosen" } : {},
-      html(
-        "th",
-        { scope: "row" },
-        swatch(rule),
-        text.short(rule, settings),
-        k === 0
-          ? " (chosen)"
-          : run.watched.some((other) => {
-                const { rule: its, ...given } = other;
-                return text.settings(its, given) === name;
-              })
-            ? " (watched)"
-            : "",
-      ),
+      html("th", { scope: "row" }, swatch(rule), explained(`rule ${rule}`, text.short(rule, settings)), mark(name, k)),
       [
-        verdictText(one),
-        one.problem ?? (one.reason || "–"),
-        toldText(one),
+        verdictText(one, run),
+        one.problem ?? (reasonText(rule, one.reason) || "–"),
+        one.problem ? "–" : motionText(one, one.used),
+        drifts ? driftText(one.drift) : null,
         text.percent(one.score),
-        text.percent(one.kept),
+        averaged ? text.percent(one.average) : null,
         text.points(one.regret, ""),
-        `${one.saved.rounds} (${text.percent(one.share === null ? null : 1 - one.share)})`,
+        one.saved.rounds === null ? "–" : `${one.saved.rounds} (${text.percent(one.saved.rounds / run.budget)})`,
         text.seconds(one.saved.seconds),
         text.bytes(one.saved.bytes),
-      ].map((cell) => html("td", {}, cell)),
+      ]
+        .filter((cell) => cell !== null)
+        .map((cell) => html("td", {}, cell)),
     );
-  return html(
-    "div",
-    { class: "scroll", role: "region", "aria-label": "Where each rule stops", tabindex: "0" },
+  const caption = `Where each rule stops, against ${run.budget > run.last ? "the budget of" : "all"} ${run.budget} rounds`;
+  return scrolling(
+    "Where each rule stops",
     html(
       "table",
       {},
-      html("caption", {}, "Where each rule stops, and what it saves against the whole record"),
+      html("caption", {}, caption),
       html(
         "thead",
         {},
@@ -175,7 +144,7 @@ function configuration(run) {
         ),
       )
     : html("p", { class: "note" }, "The record holds no configuration.");
-  return html("details", { open: "" }, html("summary", {}, "Configuration"), body);
+  return html("details", {}, html("summary", {}, "Configuration"), body);
 }
 
 /** All numbers of the page for this run, written out when somebody opens it. */
@@ -192,9 +161,8 @@ function numbers(run) {
       }
     };
     node.append(
-      html(
-        "div",
-        { class: "scroll tall", role: "region", "aria-label": "Numbers", tabindex: "0" },
+      scrolling(
+        "Numbers",
         html(
           "table",
           {},
@@ -220,8 +188,10 @@ function numbers(run) {
             ),
           ),
         ),
+        " tall",
       ),
     );
+    hintOverflow();
   });
   return node;
 }
@@ -237,18 +207,19 @@ function reader(run) {
     value: run.rounds.length - 1,
   });
   const output = html("output", { for: "round" });
-  const show = () => {
+  const show = (moved = true) => {
     const i = Number(slide.value);
     slide.setAttribute("aria-valuetext", `round ${run.rounds[i]}`);
-    for (const line of lines) line.point(run.rounds[i]);
-    const names = Object.keys(run.raw.columns).filter((name) => run.column(name).shown(i) !== null);
+    if (moved) for (const line of lines) line.point(run.rounds[i]);
+    const names = Object.keys(run.raw.columns).filter((name) => name !== DRIFT && run.column(name).shown(i) !== null);
     output.textContent = [
       `round ${run.rounds[i]}`,
-      ...names.map((name) => `${name} ${text.number(run.column(name).shown(i))}`),
-      `exponent ${toldText(run.moved[i])}`,
+      ...names.map((name) => `${columnText(name)} ${text.number(run.column(name).shown(i))}`),
+      `model ${motionText(run.moved[i], run.rounds[i])}`,
+      ...(run.has(DRIFT) ? [`drift ${driftText(run.series(DRIFT)[i])}`] : []),
     ].join(" · ");
   };
-  slide.addEventListener("input", show);
+  slide.addEventListener("input", () => show());
   for (const line of lines) {
     line.drawing.addEventListener("pointermove", (event) => {
       const round = line.roundAt(event.offsetX * (line.drawing.viewBox.baseVal.width / line.drawing.clientWidth));
@@ -259,14 +230,17 @@ function reader(run) {
       show();
     });
   }
-  show();
+  show(false);
   return html("div", { class: "reader" }, html("label", { for: "round" }, "Read a round "), slide, output);
 }
 
+/** The story stands at the top where there is but one run. */
 function showDetail(run) {
-  at("one-title").textContent = runs.length === 1 ? "Round by round" : run.name;
+  const alone = runs.length === 1;
+  at("one-title").textContent = alone ? "Round by round" : labelOf(run);
   if (!run.rounds.length) {
     lines = [];
+    at("hero").replaceChildren();
     at("detail").replaceChildren(
       html("p", { class: "problem" }, run.problem || "No round is recorded yet."),
       configuration(run),
@@ -277,15 +251,25 @@ function showDetail(run) {
   const position = run === at("detail").run ? document.getElementById("round")?.value : undefined;
   const ways = waysOf(run);
   const room = at("detail").clientWidth || 640;
-  const width = Math.max(280, room < 760 ? room : Math.floor((room - 24) / 2));
-  lines = chartsOf(run, ways, width);
-  const charts = html(
-    "div",
-    { class: "charts" },
-    lines.map((line) => line.figure),
+  const story = storyOf(run, ways, room);
+  const more = moreCharts(run, Math.max(280, room < 760 ? room : Math.floor((room - 24) / 2)));
+  lines = [...story, ...more];
+  const figures = (made, kind) =>
+    html(
+      "div",
+      { class: kind },
+      made.map((line) => line.figure),
+    );
+  const top = figures(story, run.best === null ? "charts" : "story");
+  if (alone) at("hero").replaceChildren(top);
+  at("detail").replaceChildren(
+    ...(alone ? [] : [html("p", { class: "note" }, run.name), top]),
+    reader(run),
+    stopsTable(run, ways),
+    figures(more, "charts"),
+    configuration(run),
+    numbers(run),
   );
-  const parts = [charts, reader(run), stopsTable(run, ways), configuration(run), numbers(run)];
-  at("detail").replaceChildren(...parts);
   const moved = document.getElementById("round");
   if (position !== undefined && Number(position) < Number(moved.max)) {
     moved.value = position;

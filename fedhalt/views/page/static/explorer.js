@@ -32,6 +32,7 @@ function buildControls() {
 /** Puts the state into the controls, except the one under the reader's hand. */
 function showControls(held = null) {
   at("rule").value = state.rule;
+  at("rule-note").textContent = meaningOf(`rule ${state.rule}`).text;
   for (const node of document.querySelectorAll("[data-setting]"))
     node.hidden = !(node.dataset.setting in state.settings);
   at("rounds-slide").max = Math.max(1, ...runs.map((run) => run.last));
@@ -46,82 +47,127 @@ function showControls(held = null) {
   }
 }
 
-/** What a rule does to many runs. */
+/** What a rule does to many runs; accuracies are those of runs that learned something. */
 function total(outcomes) {
   const judged = outcomes.filter((one) => !one.problem);
   const stopped = judged.filter((one) => one.stop !== null);
-  const rounds = sum(judged.map((one) => one.used + one.saved.rounds));
+  const decided = judged.filter((one) => one.decided);
+  const learned = decided.filter((one) => one.kept !== null);
+  const saved = sum(stopped.map((one) => one.saved.rounds));
+  const rounds = sum(decided.map((one) => one.budget));
   return {
     judged: judged.length,
     unjudged: outcomes.length - judged.length,
     stopped: stopped.length,
     clock: stopped.filter(byTheClock).length,
-    never: judged.length - stopped.length,
+    never: decided.length - stopped.length,
+    open: judged.length - decided.length,
     median: median(stopped.map((one) => one.stop)),
-    rounds: sum(judged.map((one) => one.saved.rounds)),
+    rounds: saved,
     of: rounds,
-    share: rounds ? sum(judged.map((one) => one.saved.rounds)) / rounds : null,
-    kept: mean(judged.map((one) => one.kept)),
-    regret: mean(judged.map((one) => one.regret)),
-    score: mean(judged.map((one) => one.score)),
-    seconds: sum(judged.map((one) => one.saved.seconds)),
-    bytes: sum(judged.map((one) => one.saved.bytes)),
+    share: saved === null ? null : saved / rounds,
+    idle: decided.filter((one) => one.score !== null).length - learned.length,
+    kept: mean(learned.map((one) => one.kept)),
+    regret: mean(learned.map((one) => one.regret)),
+    score: mean(learned.map((one) => one.score)),
+    seconds: sum(stopped.map((one) => one.saved.seconds)),
+    bytes: sum(stopped.map((one) => one.saved.bytes)),
   };
 }
 
-function showTiles(all, outcomes) {
-  const one = outcomes.length === 1 ? outcomes[0] : null;
-  const stops = one
-    ? one.problem
-      ? "not judged"
-      : one.stop === null
-        ? "never"
-        : `round ${one.stop}`
-    : `${all.stopped} of ${all.judged}`;
-  const tiles = [
+/** Cards of many runs: a word, its number, and what it is of. */
+function tilesOf(all) {
+  const idle = all.idle ? `; ${counted(all.idle, "run")} that never learned left out` : "";
+  const open = all.open ? `; ${counted(all.open, "run")} not decided yet` : "";
+  const unjudged = all.unjudged ? `; ${all.unjudged} cannot be judged` : "";
+  const rounds = all.rounds === null ? "no run stopped" : `${text.number(all.rounds)} of ${text.number(all.of)}`;
+  const lost = all.regret === null ? "no accuracy to compare" : `${text.points(all.regret)} below the best, on average`;
+  return [
     [
-      one ? "Stops at" : "Runs stopped",
-      stops,
-      one
-        ? one.problem || whyText(one) || `record of ${text.number(all.of)} rounds`
-        : all.median === null
-          ? ""
-          : `median round ${text.number(all.median)}; ${all.clock} by the clock`,
+      "rule",
+      "Runs stopped",
+      `${all.stopped} of ${all.judged}`,
+      all.median === null ? "" : `median round ${text.number(all.median)}`,
     ],
-    [
-      "Never stopped",
-      String(all.never),
-      all.unjudged ? `${all.unjudged} cannot be judged` : all.judged === 1 ? "of 1 run" : `of ${all.judged} runs`,
-    ],
-    ["Rounds saved", text.percent(all.share), `${text.number(all.rounds)} of ${text.number(all.of)}`],
-    [
-      "Accuracy kept",
-      text.percent(all.kept),
-      all.regret === null
-        ? "no accuracy recorded"
-        : `${text.percent(all.score)}, ${text.points(all.regret)} below the best`,
-    ],
-    ["Time saved", text.seconds(all.seconds), all.seconds === null ? "not recorded" : "of the recorded rounds"],
-    ["Traffic saved", text.bytes(all.bytes), all.bytes === null ? "not recorded" : "down and up"],
+    ["budget", "Never stopped", String(all.never), `of ${counted(all.judged, "run")}${open}${unjudged}`],
+    ["saved", "Rounds saved", text.percent(all.share), rounds],
+    ["kept", "Accuracy kept", text.percent(all.kept), lost + idle],
   ];
-  at("tiles").replaceChildren(
-    ...tiles.map(([name, value, more]) =>
-      html("div", {}, html("dt", {}, name), html("dd", {}, value), html("dd", { class: "more" }, more)),
-    ),
-  );
 }
 
-function sentence(all, one) {
-  const rule = text.settings(state.rule, state.settings);
-  if (!all.judged) return `${rule}: no run here can be judged by it.`;
-  const kept = all.kept === null ? "" : `, keeping ${text.percent(all.kept)} of the best accuracy`;
-  const saves = `saves ${text.percent(all.share)} of the rounds${kept}`;
-  const why = one && whyText(one) ? ` (${whyText(one)})` : "";
-  const where = one && (one.stop === null ? `never stops${why}` : `stops at round ${one.stop} of ${all.of}${why}`);
-  if (one) return `${rule}: ${where}, ${saves}.`;
-  const often = all.median === null ? "" : `, in the median at round ${text.number(all.median)}`;
-  const clock = all.clock ? ` ${all.clock} of the stops came by the clock, while the model still moved.` : "";
-  return `${rule}: stops ${all.stopped} of ${all.judged} runs${often}, ${saves}; ${all.never} never stopped.${clock}`;
+/** Cards of one run. */
+function tilesOfOne(one, run) {
+  const stopped = !one.problem && one.stop !== null;
+  const saved = one.saved.rounds === null ? "–" : text.percent(one.saved.rounds / run.budget);
+  const rounds = stopped ? `${one.saved.rounds} of ${run.budget}` : "nothing is stopped";
+  const best = run.budget > run.last ? `the best of ${run.last} recorded rounds` : "the run's best";
+  const lost = one.regret === null ? "" : `${text.points(one.regret)} below ${best}`;
+  const idle = one.score !== null && !run.learned ? "; it never learned" : "";
+  return [
+    ["reason", "Stops at", stopped ? `round ${one.stop}` : verdictText(one, run), one.problem || whyText(one)],
+    ["saved", "Rounds saved", saved, one.problem ? "" : rounds],
+    ["regret", "Accuracy there", text.percent(one.score), one.score === null ? "not recorded" : lost + idle],
+    ...(one.average === null ? [] : [["average", "Averaged model", text.percent(one.average), aboveText(one)]]),
+  ];
+}
+
+const aboveText = ({ average, score }) =>
+  `${text.points(Math.abs(average - score))} ${average < score ? "below" : "above"} the last model`;
+
+function showTiles(all, one, run) {
+  const made = one ? tilesOfOne(one, run) : tilesOf(all);
+  const cut = shown.some((each) => each.budget > each.last) ? "estimated for rounds that were not run" : "";
+  if (shown.some((each) => each.has("seconds"))) made.push(["seconds", "Time saved", text.seconds(all.seconds), cut]);
+  if (shown.some((each) => each.has("bytes"))) made.push(["bytes", "Traffic saved", text.bytes(all.bytes), cut]);
+  const tiles = at("tiles");
+  const names = made.map(([, name]) => name).join();
+  if (tiles.dataset.made !== names) {
+    tiles.dataset.made = names;
+    tiles.replaceChildren(
+      ...made.map(([term, name]) =>
+        html("div", {}, html("dt", {}, explained(term, name)), html("dd"), html("dd", { class: "more" })),
+      ),
+    );
+  }
+  made.forEach(([, , value, more], k) => {
+    const [, number, note] = tiles.children[k].children;
+    number.textContent = value;
+    note.textContent = more;
+  });
+}
+
+const counted = (number, word) => `${text.number(number)} ${word}${number === 1 ? "" : "s"}`;
+
+/** The answer in one sentence. */
+function sentence(all, one, run) {
+  const settings = Object.entries(state.settings).map(([key, value]) => `${key} ${value}`);
+  const rule = `The rule ${state.rule} (${settings.join(", ")})`;
+  if (one) return sentenceOfOne(rule, one, run);
+  if (!all.judged) return `${rule} can judge no run here.`;
+  const often = all.median === null ? "" : `, at the median after round ${text.number(all.median)}`;
+  const saves = all.share === null ? "" : ` It saves ${text.percent(all.share)} of the rounds`;
+  const kept = all.kept === null ? "" : ` and keeps ${text.percent(all.kept)} of the best accuracy`;
+  const clock = all.clock
+    ? ` In ${counted(all.clock, "run")} the model was still moving: growth fell because rounds went by.`
+    : "";
+  return `${rule} stops ${all.stopped} of ${counted(all.judged, "run")}${often}.${saves}${saves && kept}${saves && "."}${clock}`;
+}
+
+const CLOCK = " The model was still moving: growth fell because rounds went by, not because training settled.";
+
+function sentenceOfOne(rule, one, run) {
+  if (one.problem) return `${rule} cannot judge this run: ${one.problem}.`;
+  if (one.stop === null)
+    return one.decided
+      ? `${rule} does not stop this run within its ${counted(run.budget, "round")}.`
+      : `${rule} has not stopped this run by round ${run.last}, of a budget of ${run.budget}.`;
+  const saved = text.percent(one.saved.rounds / run.budget);
+  const score = one.score === null ? "" : ` and leaves an accuracy of ${text.percent(one.score)}`;
+  const lost = one.regret === null ? "" : `, ${text.points(one.regret)} below the best`;
+  const first = `${rule} stops this run after round ${one.stop} of ${run.budget}.`;
+  const why = `Why: ${whyText(one)}.${byTheClock(one) ? CLOCK : ""}`;
+  const average = one.average === null ? "" : ` The averaged model has ${text.percent(one.average)} there.`;
+  return `${first} That saves ${saved} of the rounds${score}${lost}.${average} ${why}`;
 }
 
 /** What every rule with its usual settings does to the runs that are shown; the sliders do not change that. */
@@ -131,17 +177,17 @@ function sumUp(shown) {
   summed = new Map(Object.keys(RULES).map((name) => [name, all(name)]));
 }
 
-/** The chosen rule first, then every other. */
+/** The chosen rule first, then every other that can judge some run. */
 function showWays(shown, all) {
   const titles = [
-    "rule",
+    explained("rule"),
     `stopped, of ${shown.length}`,
     "median stop",
-    "rounds saved",
-    "kept",
-    "regret, points",
-    "time saved",
-    "traffic saved",
+    explained("saved"),
+    explained("kept"),
+    explained("regret", "regret, points"),
+    explained("seconds"),
+    explained("bytes"),
   ];
   const cells = (one) => [
     one.judged === shown.length ? String(one.stopped) : `${one.stopped} of ${one.judged}`,
@@ -156,7 +202,7 @@ function showWays(shown, all) {
     html(
       "tr",
       mine ? { class: "chosen" } : {},
-      html("th", { scope: "row" }, swatch(name), text.short(name, settings)),
+      html("th", { scope: "row" }, swatch(name), explained(`rule ${name}`, text.short(name, settings))),
       cells(one).map((cell) => html("td", {}, cell)),
     );
   const rows = Object.entries(RULES)
@@ -190,7 +236,7 @@ const swatch = (name) =>
     "svg",
     { class: "swatch", width: 26, height: 8, "aria-hidden": "true" },
     svg("path", {
-      class: `line bold ${COLOURS[name].colour}`,
+      class: `line heavy ${COLOURS[name].colour}`,
       d: "M0 4H26",
       "stroke-dasharray": COLOURS[name].dash || null,
     }),

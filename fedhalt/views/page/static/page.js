@@ -31,20 +31,20 @@ function move() {
   const judged = shown.filter((run) => run.rounds.length);
   const found = new Map(shown.map((run) => [run, chosen(run)]));
   const all = total(judged.map((run) => found.get(run)));
-  showTiles(
-    all,
-    judged.map((run) => found.get(run)),
-  );
-  at("says").textContent = sentence(all, judged.length === 1 ? found.get(judged[0]) : null);
+  const alone = runs.length === 1 && judged.length === 1 ? judged[0] : null;
+  showTiles(all, alone && found.get(alone), alone);
+  at("says").textContent = sentence(all, alone && found.get(alone), alone);
   if (runs.length > 1) {
     showWays(judged, all);
     fillTable(found, inOrder(found));
     moveDots(found);
+    moveEnds(found);
     moveStops(found);
   }
   const run = currentRun();
   at("one").hidden = !run;
   if (run) showDetail(run);
+  requestAnimationFrame(hintOverflow); // once it is laid out
 }
 
 /** The runs, the filters or the order changed. */
@@ -54,6 +54,7 @@ function rebuild() {
   for (const id of ["compared", "runs", "small"]) at(id).hidden = !many;
   if (many) {
     sumUp(shown.filter((run) => run.rounds.length));
+    buildOverview(shown);
     buildScatter(shown);
     buildTable(shown);
     buildMultiples(inOrder(new Map(shown.map((run) => [run, chosen(run)]))));
@@ -62,29 +63,53 @@ function rebuild() {
 }
 
 function describe() {
-  const scores = [...new Set(runs.map((run) => run.scoreName))].filter((name) => name);
+  const scores = [...new Set(runs.map((run) => run.scoreName))].filter((name) => name).map(columnText);
   const rounds = sum(runs.map((run) => run.rounds.length)) ?? 0;
   const bad = runs.filter((run) => run.problem).length;
   at("lead").textContent = [
-    `${runs.length} ${runs.length === 1 ? "run" : "runs"}, ${rounds} recorded rounds.`,
+    `${counted(runs.length, "run")}, ${counted(rounds, "recorded round")}.`,
+    runs.length === 1 ? trained(runs[0].spec) : "",
     scores.length
-      ? `Accuracy is ${scores.join(", or where that is missing ")}, the mean of the last ${SMOOTH} evaluated rounds.`
+      ? `Accuracy is the ${scores.join(", or where that is missing ")}, mean of the last ${SMOOTH} evaluated rounds.`
       : "No accuracy is recorded.",
     bad ? `${bad} cannot be read; the table says why.` : "",
-  ].join(" ");
+  ]
+    .filter((part) => part)
+    .join(" ");
   at("small-note").textContent =
-    `${scores[0] ?? "distance"} by round; the upright line is the stop of the chosen rule.`;
+    `${capital(scores[0] ?? "distance")} by round; the upright line is the stop of the chosen rule.`;
   at("ways-note").textContent =
-    "Kept: accuracy at the stop as a share of the run's best. Regret: the best minus that, in points. " +
-    "A run that never stops uses its whole record.";
-  at("about").textContent = "Rounds count from 1. The stops are computed here, by the same steps as the Python rules.";
+    "Every other rule has its usual settings. A rule that cannot judge any of these runs is left out.";
+}
+
+/** What was trained, in a sentence. */
+function trained({ clients, cohort, skew, c, lr, model }) {
+  const parts = [
+    model ? `model ${model}` : "",
+    clients ? `${clients} clients` : "",
+    cohort ? `${cohort} per round` : "",
+    skew ? `${skewOf({ spec: { skew, c } })} split` : "",
+    lr ? `learning rate ${lr}` : "",
+  ].filter((part) => part);
+  return parts.length ? `${capital(parts.join(", "))}.` : "";
+}
+
+/** The rule that ran along with all of these runs is the one to begin with, unless the address names another. */
+function begin() {
+  const usual = new Set(runs.filter((run) => run.rounds.length).map((run) => JSON.stringify(run.watched[0] ?? null)));
+  const [only] = [...usual].map((one) => JSON.parse(one));
+  if (usual.size !== 1 || !only || new URLSearchParams(location.hash.slice(1)).has("rule")) return;
+  const { rule, ...settings } = only;
+  Object.assign(state, { rule, settings });
 }
 
 /** New data: the runs in the order of their names; who was at a button of the table stays there. */
 function take(list) {
   const place = document.activeElement?.closest?.("[data-place]")?.dataset.place;
+  const first = !runs.length;
   runs = list.sort((a, b) => natural(a.name, b.name));
-  findDiffering();
+  nameRuns();
+  if (first) begin();
   describe();
   buildFilters();
   rebuild();
@@ -94,9 +119,11 @@ function take(list) {
     );
 }
 
-function start() {
+async function start() {
   readAddress();
   buildControls();
+  buildTips();
+  buildWords();
   at("search").addEventListener("input", () => {
     state.search = at("search").value;
     rebuild();
@@ -114,9 +141,16 @@ function start() {
       rebuild();
     }
   });
-  const given = JSON.parse(at("data").textContent);
+  const given = await unpacked(at("data").textContent);
   if (given.live) follow();
   else take(given.runs.map((raw) => new Run(raw)));
+}
+
+/** The runs, from compressed JSON as base64. */
+async function unpacked(text) {
+  const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).json();
 }
 
 start();

@@ -1,17 +1,17 @@
 "use strict";
-// Regret against cost: one dot per run, moved by the sliders.
+// Accuracy lost against rounds used: one mark per run, moved by the sliders.
 
-const SHAPES = {
-  stopped: "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0",
-  never: "M-4 -4H4V4H-4Z",
-  diverged: "M0 -5L5 4H-5Z",
-};
+const ENDS = { stopped: SHAPES[0], never: SHAPES[1], diverged: SHAPES[2] };
 let dots = new Map();
 let places = null;
 
-const shapeOf = (one) => (one.reason === "diverged" ? "diverged" : one.stop === null ? "never" : "stopped");
-/** Eight colours, then the same ones pale. */
-const tint = (methods, name) => `k${methods.indexOf(name) % 8}${methods.indexOf(name) > 7 ? " pale" : ""}`;
+function shapeOf(one) {
+  if (one.reason === "diverged") return "diverged";
+  return one.stop === null ? "never" : "stopped";
+}
+
+/** Ten colours, then the same ones pale. */
+const tint = (methods, name) => `k${methods.indexOf(name) % 10}${methods.indexOf(name) > 9 ? " pale" : ""}`;
 const methodsOf = (shown) => [...new Set(shown.map((run) => run.spec.method ?? "run"))].sort();
 
 /** The largest regret under the usual rules: axes that stay while the sliders move, unless they must grow. */
@@ -35,8 +35,7 @@ function buildScatter(shown, highest = usualRegret(shown)) {
   }
   const x = scale([0, 1], false, left, width - right);
   const y = scale([0, highest || 0.01], false, height - bottom - 6, top);
-  const label =
-    "Regret against cost: share of the rounds used, points of accuracy given up; the numbers are in the table of runs";
+  const label = "Accuracy lost against rounds used, one mark per run; the numbers are in the table of runs";
   const drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
   for (const tick of y.ticks) {
     drawing.append(svg("line", { class: "grid", x1: left, x2: width - right, y1: y.place(tick), y2: y.place(tick) }));
@@ -50,14 +49,10 @@ function buildScatter(shown, highest = usualRegret(shown)) {
   }
   for (const tick of ticks(0, 1, 5))
     drawing.append(
-      svg("text", { x: x.place(tick), y: height - 22, "text-anchor": "middle" }, `${Math.round(100 * tick)} %`),
+      svg("text", { x: x.place(tick), y: height - 22, "text-anchor": "middle" }, `${Math.round(100 * tick)}%`),
     );
   drawing.append(
-    svg(
-      "text",
-      { x: (left + width) / 2, y: height - 5, "text-anchor": "middle" },
-      "cost: share of the recorded rounds used",
-    ),
+    svg("text", { x: (left + width) / 2, y: height - 5, "text-anchor": "middle" }, "rounds used, share of the budget"),
   );
   drawing.append(
     svg(
@@ -86,7 +81,7 @@ function buildScatter(shown, highest = usualRegret(shown)) {
     html(
       "figure",
       { class: "chart" },
-      html("figcaption", {}, "Regret against cost, one mark per run"),
+      html("figcaption", {}, explained("regret", "Accuracy lost against rounds used")),
       drawing,
       key(methods),
     ),
@@ -98,7 +93,7 @@ function key(methods) {
     svg(
       "svg",
       { width: 12, height: 12, viewBox: "-6 -6 12 12", "aria-hidden": "true" },
-      svg("path", { class: `dot ${colour} ${shape}`, d: SHAPES[shape] }),
+      svg("path", { class: `dot ${colour} ${shape}`, d: ENDS[shape] }),
     );
   const words = { stopped: "stopped", never: "never stopped", diverged: "diverged" };
   return html(
@@ -109,12 +104,20 @@ function key(methods) {
   );
 }
 
+/** Where a run ends, for a mark under the pointer. */
+function endText(run, one) {
+  const where = one.stop === null ? verdictText(one, run) : `round ${one.stop} of ${run.budget}`;
+  const why = whyText(one) ? ` (${whyText(one)})` : "";
+  const lost = one.regret === null ? "" : `, ${text.points(one.regret)} below its best`;
+  return `${labelOf(run)}: ${where}${why}${lost}`;
+}
+
 function moveDots(found) {
-  const highest = maximum([...found.values()].map((one) => (one.problem ? null : one.regret)));
+  const highest = maximum([...found.values()].map((one) => one.regret));
   if (dots.size && highest > places.y.high) buildScatter([...dots.keys()], highest);
   for (const [run, { dot, name }] of dots) {
     const one = found.get(run);
-    if (!one || one.problem || one.regret === null) {
+    if (!one || one.regret === null) {
       dot.setAttribute("visibility", "hidden");
       continue;
     }
@@ -122,15 +125,13 @@ function moveDots(found) {
     fill(
       dot,
       {
-        d: SHAPES[shape],
+        d: ENDS[shape],
         visibility: "visible",
         transform: `translate(${places.x.place(one.share).toFixed(1)} ${places.y.place(one.regret).toFixed(1)})`,
       },
       [],
     );
-    for (const other of Object.keys(SHAPES)) dot.classList.toggle(other, other === shape);
-    const where = one.stop === null ? "never stopped" : `round ${one.stop} of ${run.last}`;
-    const why = whyText(one) ? ` (${whyText(one)})` : "";
-    name.textContent = `${labelOf(run)}: ${where}${why}, ${text.points(one.regret)} below its best`;
+    for (const other of Object.keys(ENDS)) dot.classList.toggle(other, other === shape);
+    name.textContent = endText(run, one);
   }
 }

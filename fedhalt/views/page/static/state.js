@@ -60,18 +60,16 @@ const flat = (run) =>
   });
 
 /** The skew and its coefficient as one word, because one without the other says little. */
-const skewOf = (run) =>
-  run.spec.skew === undefined
-    ? ""
-    : ["iid", "natural"].includes(run.spec.skew)
-      ? run.spec.skew
-      : `${run.spec.skew} ${run.spec.c}`;
+function skewOf({ spec }) {
+  if (spec.skew === undefined) return "";
+  return ["iid", "natural"].includes(spec.skew) ? spec.skew : `${spec.skew} ${spec.c}`;
+}
 
 const FIELDS = {
   data: (run) => run.spec.data ?? "",
   method: (run) => run.spec.method ?? "",
-  skew: skewOf,
   lr: (run) => run.spec.lr ?? "",
+  skew: skewOf,
 };
 
 const shownRuns = () =>
@@ -84,9 +82,9 @@ const shownRuns = () =>
 /** In what the runs of this page differ: fields with a column of their own, then hyperparameters, then the rest. */
 let differing = { named: [], also: [] };
 function findDiffering() {
-  const several = (of) =>
+  const several = (of, among = runs) =>
     new Set(
-      runs
+      among
         .map(of)
         .filter((value) => value !== undefined)
         .map((value) => JSON.stringify(value)),
@@ -94,22 +92,39 @@ function findDiffering() {
   const own = new Set(runs.flatMap((run) => Object.keys(run.spec.hyperparameters ?? {})));
   const fields = new Set(runs.flatMap((run) => Object.keys(run.spec)));
   const rest = [...fields].filter((key) => !["data", "method", "skew", "c", "lr", "hyperparameters"].includes(key));
+  const methods = [...new Set(runs.map((run) => run.spec.method))];
+  const alike = methods.map((name) => runs.filter((run) => run.spec.method === name));
+  const groups = (key) => (own.has(key) ? alike : [runs]); // hyperparameters are compared within a method
+  const keys = [...new Set(["seed", ...own, ...rest])];
   differing = {
     named: Object.keys(FIELDS).filter((key) => several(FIELDS[key])),
-    also: [...own, "seed", ...rest].filter((key, k, all) => all.indexOf(key) === k && several((run) => flat(run)[key])),
+    also: keys.filter((key) => groups(key).some((among) => several((run) => flat(run)[key], among))),
   };
 }
 const alsoOf = (run) =>
   differing.also
     .filter((key) => key in flat(run))
-    .map((key) => `${key}=${flat(run)[key]}`)
+    .map((key) => `${key.replaceAll("_", " ")} ${flat(run)[key]}`)
     .join(" ");
 
-/** A run in few words: its configuration if it has one, else its name. */
-function labelOf(run) {
+/** A run in few words: in what it differs from the others shown, else what was trained, else its name. */
+const labelOf = (run) => labels.get(run);
+let labels = new Map();
+
+/** Two runs that would be called the same keep their names. */
+function nameRuns() {
+  findDiffering();
+  const words = runs.map(wordsFor);
+  const times = new Map();
+  for (const one of words) times.set(one, (times.get(one) ?? 0) + 1);
+  labels = new Map(runs.map((run, k) => [run, times.get(words[k]) > 1 ? run.name : words[k]]));
+}
+
+function wordsFor(run) {
   if (!Object.keys(run.spec).length) return run.name;
-  const parts = differing.named.map((key) => (key === "lr" ? `lr=${FIELDS.lr(run)}` : FIELDS[key](run)));
-  return [...parts, alsoOf(run)].filter((part) => part !== "").join(" ") || run.name;
+  const parts = differing.named.map((key) => (key === "lr" ? `lr ${FIELDS.lr(run)}` : FIELDS[key](run)));
+  const differs = [...parts, alsoOf(run)].filter((part) => part !== "").join(" ");
+  return differs || (runs.length === 1 ? `${FIELDS.data(run)} ${FIELDS.method(run)}`.trim() : "") || run.name;
 }
 
 /** The verdict of the chosen rule. */
@@ -119,6 +134,5 @@ const chosen = (run) => run.outcome(judge(run, state.rule, state.settings));
 const usualOutcome = (run, rule, settings) =>
   run.once(`way ${text.settings(rule, settings)}`, () => run.outcome(judge(run, rule, settings)));
 
-const COLOURS = Object.fromEntries(
-  Object.keys(RULES).map((name, k) => [name, { colour: `k${k % 8}`, dash: DASHES[k % 8] }]),
-);
+/** Every rule has a colour, a dash and a shape of its own. */
+const COLOURS = Object.fromEntries(Object.keys(RULES).map((name, k) => [name, lookOf(k)]));

@@ -1,58 +1,83 @@
 "use strict";
 // The comparison table, sortable and filterable, and the small multiples.
 
-const verdictText = (one) => (one.problem ? "not judged" : one.stop === null ? "never" : String(one.stop));
+function verdictText(one, run) {
+  if (one.problem || !run.rounds.length) return "not judged";
+  if (one.stop !== null) return String(one.stop);
+  return one.decided ? "never" : `not by ${run.last}`;
+}
+
 const COLUMNS = {
   name: { title: "run", value: (run) => labelOf(run) },
-  rounds: { title: "rounds", value: (run) => run.last, right: true },
+  rounds: { title: "rounds", value: (run) => run.last, right: true, term: "budget" },
   stop: {
     title: "stops at",
     value: (run, one) => one.stop ?? Infinity,
-    show: (run, one) => verdictText(one),
+    show: (run, one) => verdictText(one, run),
     right: true,
+    term: "rule",
   },
   reason: {
     title: "reason",
-    value: (run, one) => one.problem ?? (one.reason || (run.problem ? "cannot be read" : "")),
+    value: (run, one) => run.problem || one.problem || reasonText(one.rule, one.reason),
+    term: "reason",
   },
-  exponent: { title: "exponent", value: (run, one) => one.exponent, show: (run, one) => toldText(one) },
+  exponent: {
+    title: "model (exponent)",
+    value: (run, one) => one.exponent,
+    show: (run, one) => motionText(one, one.used),
+    term: "exponent",
+  },
+  drift: { title: "drift", value: (run, one) => one.drift, show: (run, one) => driftText(one.drift), term: "drift" },
   saved: {
     title: "rounds saved",
-    value: (run, one) => (one.share === null ? null : 1 - one.share),
-    show: (run, one) => (one.share === null ? "–" : text.percent(1 - one.share)),
+    value: (run, one) => (one.saved.rounds === null ? null : one.saved.rounds / run.budget),
+    show: (run, one) => (one.saved.rounds === null ? "–" : text.percent(one.saved.rounds / run.budget)),
     right: true,
+    term: "saved",
   },
   score: {
     title: "accuracy there",
     value: (run, one) => one.score,
     show: (run, one) => text.percent(one.score),
     right: true,
+    term: "accuracy",
   },
-  best: { title: "best", value: (run) => run.best, show: (run) => text.percent(run.best), right: true },
+  average: {
+    title: "averaged model",
+    value: (run, one) => one.average,
+    show: (run, one) => text.percent(one.average),
+    right: true,
+    term: "average",
+  },
+  best: { title: "best", value: (run) => run.best, show: (run) => text.percent(run.best), right: true, term: "best" },
   regret: {
     title: "regret, points",
     value: (run, one) => one.regret,
     show: (run, one) => text.points(one.regret, ""),
     right: true,
+    term: "regret",
   },
   seconds: {
     title: "time saved",
     value: (run, one) => one.saved.seconds,
     show: (run, one) => text.seconds(one.saved.seconds),
     right: true,
+    term: "seconds",
   },
   bytes: {
     title: "traffic saved",
     value: (run, one) => one.saved.bytes,
     show: (run, one) => text.bytes(one.saved.bytes),
     right: true,
+    term: "bytes",
   },
   data: { title: "data", value: FIELDS.data },
   method: { title: "method", value: FIELDS.method },
-  skew: { title: "skew", value: FIELDS.skew },
-  lr: { title: "rate", value: FIELDS.lr, right: true },
+  skew: { title: "skew", value: FIELDS.skew, term: "skew" },
+  lr: { title: "learning rate", value: FIELDS.lr, right: true, term: "lr" },
 };
-const MOVING = ["stop", "reason", "exponent", "saved", "score", "regret", "seconds", "bytes"]; // with the sliders
+const MOVING = ["stop", "reason", "exponent", "drift", "saved", "score", "average", "regret", "seconds", "bytes"]; // with the sliders
 let rows = new Map();
 
 /** A choice for every field in which runs differ; made anew only if the choices are, so that none is lost in use. */
@@ -76,7 +101,7 @@ function buildFilters() {
           state[key] = select.value;
           rebuild();
         });
-        return html("label", { class: "control" }, COLUMNS[key].title, " ", select);
+        return html("label", { class: "control" }, capital(COLUMNS[key].title), " ", select);
       }),
     );
   }
@@ -85,16 +110,23 @@ function buildFilters() {
 
 const valuesOf = (of) => [...new Set(runs.map((run) => String(of(run))))].sort(natural);
 
+/** Columns that say something: drift and costs where they are recorded, fields in which the runs differ. */
 const columnsOf = (shown) =>
-  Object.entries(COLUMNS).filter(([key, { value }]) => !(key in FIELDS) || shown.some((run) => value(run) !== ""));
+  Object.entries(COLUMNS).filter(([key]) => {
+    if (key in FIELDS) return differing.named.includes(key);
+    const recorded = { seconds: "seconds", bytes: "bytes", drift: DRIFT, average: "averageName" }[key];
+    return !recorded || shown.some((run) => run.has(recorded) || run[recorded]);
+  });
 
-function heading([key, { title }]) {
+function heading([key, { title, term }]) {
   const sorted = state.sort === key;
+  const order = state.down ? "descending" : "ascending";
+  const arrow = state.down ? " ▼" : " ▲";
   const button = html(
     "button",
-    { type: "button", "data-place": `sort ${key}` },
+    { type: "button", "data-place": `sort ${key}`, "data-term": term ?? null },
     title,
-    html("span", { "aria-hidden": "true" }, sorted ? (state.down ? " ▼" : " ▲") : ""),
+    html("span", { "aria-hidden": "true" }, sorted ? arrow : ""),
   );
   button.addEventListener("click", () => {
     state.down = sorted && !state.down;
@@ -102,11 +134,7 @@ function heading([key, { title }]) {
     rebuild();
     document.querySelector(`#table th[data-key="${key}"] button`).focus();
   });
-  return html(
-    "th",
-    { scope: "col", "data-key": key, "aria-sort": sorted ? (state.down ? "descending" : "ascending") : "none" },
-    button,
-  );
+  return html("th", { scope: "col", "data-key": key, "aria-sort": sorted ? order : "none" }, button);
 }
 
 function buildTable(shown) {
@@ -129,7 +157,7 @@ function buildTable(shown) {
     }),
   );
   at("table").replaceChildren(
-    html("caption", {}, "The chosen rule on every run; a heading sorts"),
+    html("caption", {}, "The chosen rule on every run; press a heading to sort"),
     html("thead", {}, html("tr", {}, columns.map(heading))),
     html("tbody"),
   );
@@ -151,7 +179,7 @@ function inOrder(found) {
 function fillTable(found, order) {
   for (const [run, { cells }] of rows) {
     const one = found.get(run);
-    for (const key of MOVING) {
+    for (const key of MOVING.filter((moves) => moves in cells)) {
       const words = String((COLUMNS[key].show ?? COLUMNS[key].value)(run, one));
       if (cells[key].textContent !== words) cells[key].textContent = words; // an equal text would be laid out anew
     }
@@ -179,7 +207,8 @@ function buildMultiples(order) {
       .map((run) => {
         const x = scale([1, run.last], false, 4, WIDE - 4);
         const scored = run.best !== null;
-        const ys = scored ? run.series(run.scoreName) : run.has("distance") ? run.series("distance") : [];
+        const column = scored ? run.scoreName : "distance";
+        const ys = run.has(column) ? run.series(column) : [];
         const stop = svg("line", { class: "stop", y1: 2, y2: HIGH - 2 });
         const drawing = svg(
           "svg",
@@ -211,6 +240,23 @@ function moveStops(found) {
     const place = x.place(one.used);
     fill(stop, { x1: place, x2: place, visibility: one.stop === null ? "hidden" : "visible" }, []);
     const score = one.score === null ? "" : ` · ${text.percent(one.score)}`;
-    says.textContent = `${verdictText(one)} of ${run.last}${score}`;
+    says.textContent = `${one.stop === null ? verdictText(one, run) : `stops at ${one.stop}`}${score}`;
   }
+}
+
+const capital = (words) => words[0].toUpperCase() + words.slice(1);
+
+/** A table that scrolls sideways where it must, and says so. */
+function scrolling(label, table, kind = "") {
+  return html(
+    "div",
+    { class: "wide-table" },
+    html("p", { class: "hint", "aria-hidden": "true" }, "Scroll sideways for more columns →"),
+    html("div", { class: `scroll${kind}`, role: "region", "aria-label": label, tabindex: "0" }, table),
+  );
+}
+
+function hintOverflow() {
+  for (const node of document.querySelectorAll(".scroll"))
+    node.parentElement.classList.toggle("overflows", node.scrollWidth > node.clientWidth + 1);
 }

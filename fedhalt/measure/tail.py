@@ -1,0 +1,90 @@
+"""What is kept of the last rounds besides the distance: their average, which can be shipped, and their drift."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import FedhaltError
+from .arrays import Array, is_finite
+from .average import Average, Facts, Parts, Read, same_arrays
+from .blocks import Arrays
+from .drift import DriftMeter
+from .rebuild import floating_arrays
+
+AVERAGE_DISTANCE = "distance_average"
+"""The column with the distance of the average from the start."""
+
+STATISTICS = ("running_mean", "running_var")
+"""Where BatchNorm keeps what it has seen."""
+
+
+@dataclass(frozen=True)
+class Tail:
+    """The average and the drift of the last rounds, or None for either; never changed in place."""
+
+    average: Average | None = None
+    drift: DriftMeter | None = None
+
+    def added(self, params: Any, watched: Mapping[str, Any]) -> Tail:
+        """With the finite model of one more round; the drift is that of the watched arrays."""
+        average, drift = self.average, self.drift
+        if average is not None:
+            model = _averaged(floating_arrays(params), average.last, watched)
+            if not average.covers:
+                _warn_of_statistics(model)
+            if model:
+                average = average.added(model)
+        return Tail(average, drift.added(watched) if drift is not None else None)
+
+    def columns(self, start: Mapping[str, Array]) -> dict[str, Any]:
+        """What is recorded of a round."""
+        found: dict[str, Any] = dict(self.drift.columns) if self.drift is not None else {}
+        if self.average is not None:
+            found[AVERAGE_DISTANCE] = self.average.distance(start) if self.average.covers else None
+        return found
+
+    def mean(self) -> Arrays:
+        """The average of the last rounds."""
+        if self.average is None:
+            raise FedhaltError("no average is kept: EarlyStopper(start=params, …, average=10)")
+        if not self.average.covers:
+            raise FedhaltError("there is no average before the first finite round; model('last') is what there is")
+        return self.average.mean()
+
+    def saved(self) -> tuple[Facts, Parts]:
+        """Everything a restarted server needs."""
+        facts: Facts = {}
+        parts: Parts = {}
+        for name, kept in (("average", self.average), ("drift", self.drift)):
+            if kept is not None:
+                facts[name], more = kept.saved()
+                parts |= more
+        return facts, parts
+
+    def loaded(self, facts: Facts, read: Read) -> Tail:
+        """What was saved."""
+        average = self.average.loaded(facts["average"], read) if self.average is not None else None
+        return Tail(average, self.drift.loaded(facts["drift"], read) if self.drift is not None else None)
+
+
+def _averaged(model: dict[str, Any], before: Mapping[str, Any], watched: Mapping[str, Any]) -> dict[str, Any]:
+    """What is averaged of a model whose watched arrays are finite; nothing if another array has ceased to be.
+
+    An array that is not finite from the beginning, such as a mask of infinities, is no part of the average.
+    """
+    if not before:
+        return {name: leaf for name, leaf in model.items() if name in watched or is_finite(leaf)}
+    same = same_arrays(model, before)
+    return same if all(name in watched or is_finite(leaf) for name, leaf in same.items()) else {}
+
+
+def _warn_of_statistics(model: Mapping[str, Any]) -> None:
+    if found := [name for name in model if name.endswith(STATISTICS)]:
+        warnings.warn(
+            f"the average holds BatchNorm statistics ({found[0]}, …), averaged too: they may not fit the averaged "
+            "weights; estimate them again at the clients (docs/choosing.md)",
+            stacklevel=2,
+        )

@@ -1,0 +1,5 @@
+"""What a person sees: words, tables, pictures, pages."""
+
+from .page import report
+
+__all__ = ["report"]

@@ -1,0 +1,1 @@
+"""A FLARE federation whose model slows down, as a process of its own."""
