@@ -6,8 +6,8 @@ import torch
 from flwr.app import Context
 from torch import Tensor
 
-from fedhalt import datasets
-from fedhalt.model import SmallCNN, normalised
+from fedhalt.simulation import datasets
+from fedhalt.simulation.model import SmallCNN, normalised
 
 
 @cache

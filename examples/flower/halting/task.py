@@ -5,8 +5,8 @@ from functools import cache
 import torch
 from flwr.app import Context
 
-from fedhalt.spec import RunSpec
-from fedhalt.task import Federation
+from fedhalt.simulation.federation import Federation
+from fedhalt.simulation.spec import RunSpec
 
 FIELDS = ("data", "clients", "skew", "c", "seed", "method", "epochs", "batch", "lr")
 

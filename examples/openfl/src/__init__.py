@@ -1,0 +1,1 @@
+"""A hospital's data and model."""
