@@ -5,28 +5,26 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from . import files, rules
-from .errors import FedhaltError, about, require_one_of, whole
-from .measure import drift, tensors
-from .measure.arrays import Array, Patterns, copy
-from .measure.average import make_average
-from .measure.distance import MEASURED, Meter
-from .measure.rebuild import floating_arrays, rebuild, require_alike
-from .measure.tail import Tail
-from .records.trajectory import Trajectory
-from .rules import GrowthRate, Rule, Status, Stepper, motion
-from .rules.base import is_rule
-from .rules.earlier import state_of, status_of
+from .. import files, rules
+from ..errors import FedhaltError, about, require_one_of, whole
+from ..measure import drift
+from ..measure.arrays import Array, Patterns, copy
+from ..measure.average import make_average
+from ..measure.distance import MEASURED, Meter
+from ..measure.rebuild import floating_arrays, rebuild, require_alike
+from ..measure.tail import Tail
+from ..records.trajectory import Trajectory
+from ..rules import GrowthRate, Rule, Status, Stepper, motion
+from ..rules.base import is_rule
+from ..rules.earlier import state_of, status_of
+from .folder import STATE, kept_or_written, read_arrays, read_state, resume_trajectory, row_digest, write_state
 
-STATE = "stopper.json"
 SECONDS = "seconds"
 """What a round took: measured if the rule reads it and nobody else did."""
-KINDS = ("start", "previous", "update", "finite", "average", "drift")
-"""How the names of the files with arrays begin."""
 
 
 class EarlyStopper:
@@ -237,7 +235,7 @@ class EarlyStopper:
             if self.trajectory is not None:
                 row = {"round": status.round, **columns}
                 self.trajectory.append(row)
-                self._row = _digest_of(row)
+                self._row = row_digest(row)
         except BaseException:
             self._stepper.state = before  # a round that was not recorded did not take place
             raise
@@ -270,6 +268,11 @@ class EarlyStopper:
             files.clear_leftovers(place)
         if self.trajectory is not None:
             self.trajectory.sync()
+        write_state(folder, self._saved(folder))
+
+    def _saved(self, folder: Path) -> dict[str, Any]:
+        """What the state of the folder says; the arrays that it names are written."""
+        path = self.trajectory.path if self.trajectory is not None else None
         saved: dict[str, Any] = {
             "rule": rules.to_json(self.rule),
             "state": self._stepper.state["rules"][0],
@@ -280,36 +283,24 @@ class EarlyStopper:
             "row": self._row,
             "arrays": {},
         }
-        if self._meter is not None:
-            saved |= {"include": self._meter.include, "exclude": self._meter.exclude}
-            if self._start_file is None or not (folder / self._start_file).exists():
-                self._start_file = tensors.write(folder, "start", self._meter.start)
-            saved["arrays"]["start"] = self._start_file
-            if self._meter.previous is not None:
-                saved["arrays"]["previous"] = tensors.write(folder, "previous", self._meter.previous)
-            if self._meter.update:
-                saved["arrays"]["update"] = tensors.write(folder, "update", self._meter.update)
-            if self._finite is not None:
-                saved["arrays"]["finite"] = tensors.write(folder, "finite", self._finite)
-            saved |= {"average": self.average, "tail": self._save_tail(folder)}
-        text = files.to_json(saved)
-        sealed = files.to_json(
-            {"fedhalt": "stopper", "version": 1, "digest": files.digest(text.encode()), "saved": text}
-        )
-        files.write(folder / STATE, f"{sealed}\n".encode(), private=True)
-        needed = {*saved["arrays"].values(), *saved.get("tail", {}).get("files", {}).values()}
-        for file in folder.glob("*-*.safetensors"):
-            if file.name.split("-")[0] in KINDS and file.name not in needed:
-                file.unlink(missing_ok=True)
+        if self._meter is None:
+            return saved
+        self._start_file = kept_or_written(folder, "start", self._meter.start, self._start_file)
+        saved["arrays"]["start"] = self._start_file
+        kept = {"previous": self._meter.previous, "update": self._meter.update or None, "finite": self._finite}
+        for kind, arrays in kept.items():
+            if arrays is not None:
+                saved["arrays"][kind] = kept_or_written(folder, kind, arrays, None)
+        saved |= {"include": self._meter.include, "exclude": self._meter.exclude}
+        return saved | {"average": self.average, "tail": self._save_tail(folder)}
 
     def _save_tail(self, folder: Path) -> dict[str, Any]:
         """The average and the drift; a model that is there from an earlier save is not written again."""
         facts, parts = self._tail.saved()
-        before, self._tail_files = self._tail_files, {}
-        for part, arrays in parts.items():
-            file = before.get(part)
-            there = file is not None and (folder / file).exists()
-            self._tail_files[part] = file if file and there else tensors.write(folder, part, arrays)
+        before = self._tail_files
+        self._tail_files = {
+            part: kept_or_written(folder, part, found, before.get(part)) for part, found in parts.items()
+        }
         return {"facts": facts, "files": self._tail_files}
 
     @classmethod
@@ -337,7 +328,7 @@ class EarlyStopper:
                 rounds.
         """
         folder = Path(folder)
-        saved = _load_state(folder / STATE)
+        saved = read_state(folder / STATE)
         with files.taken_from(folder / STATE):
             return cls._restored(folder, saved, rule, trajectory)
 
@@ -357,40 +348,27 @@ class EarlyStopper:
             "rules": [state_of(stopper.rule, saved["state"])],
             "motion": saved.get("motion", unknown),
         }
-        arrays = {kind: tensors.read(folder / os.path.basename(name)) for kind, name in saved["arrays"].items()}
-        if "start" in arrays:
-            stopper._meter = Meter(arrays["start"], _columns(stopper.rule))
-            stopper._meter.include, stopper._meter.exclude = saved["include"], saved["exclude"]
-            if stopper._meter.previous is not None:
-                stopper._meter.previous = arrays["previous"]
-            stopper._meter.update = arrays.get("update", {})
-            stopper._finite = arrays.get("finite")
-            stopper._start_file = saved["arrays"]["start"]
-            stopper._load_tail(folder, saved)
+        stopper._load_arrays(folder, saved)
         if trajectory is not None and saved["trajectory"] is None and stopper.round:
             raise FedhaltError(f"{folder} was saved without a trajectory: {trajectory} would lack its rounds")
         trajectory = trajectory or saved["trajectory"]
         if trajectory is not None:
-            if not Path(trajectory).exists():
-                raise FedhaltError(
-                    f"the trajectory {trajectory} is gone, which {folder} names: load(folder, trajectory=…)"
-                )
-            stopper.trajectory = Trajectory.resume(trajectory, after=stopper.round)
-            # where rounds fail, as in a federation, fewer are recorded than the last number says
-            rows = stopper.trajectory.rows
-            last = rows[-1]["round"] if rows else 0
-            if last != stopper.round or len(rows) != saved.get("recorded", len(rows)):
-                raise FedhaltError(
-                    f"the trajectory {trajectory} holds {len(rows)} rounds up to round {stopper.round}, not all that "
-                    "were saved: it has lost some, or belongs to another stopper"
-                )
+            stopper.trajectory = resume_trajectory(trajectory, folder, saved, stopper.round)
             stopper._row = saved.get("row")
-            if stopper._row and _digest_of(rows[-1]) != stopper._row:
-                raise FedhaltError(
-                    f"round {last} in the trajectory {trajectory} is not the one that was saved: it belongs to another "
-                    "stopper"
-                )
         return stopper
+
+    def _load_arrays(self, folder: Path, saved: dict[str, Any]) -> None:
+        arrays = {kind: read_arrays(folder, name) for kind, name in saved["arrays"].items()}
+        if "start" not in arrays:
+            return
+        self._meter = Meter(arrays["start"], _columns(self.rule))
+        self._meter.include, self._meter.exclude = saved["include"], saved["exclude"]
+        if self._meter.previous is not None:
+            self._meter.previous = arrays["previous"]
+        self._meter.update = arrays.get("update", {})
+        self._finite = arrays.get("finite")
+        self._start_file = saved["arrays"]["start"]
+        self._load_tail(folder, saved)
 
     def _load_tail(self, folder: Path, saved: dict[str, Any]) -> None:
         self.average = make_average(saved["average"]).setting if saved.get("average") is not None else None
@@ -398,7 +376,7 @@ class EarlyStopper:
         if "tail" in saved:  # version 0.1 had none
             self._tail_files = saved["tail"]["files"]
             self._tail = self._tail.loaded(
-                saved["tail"]["facts"], lambda part: tensors.read(folder / os.path.basename(self._tail_files[part]))
+                saved["tail"]["facts"], lambda part: read_arrays(folder, self._tail_files[part])
             )
 
 
@@ -416,29 +394,6 @@ def _is_saved(rule: Rule, saved: Any) -> bool:
         return False
 
 
-def _digest_of(row: Mapping[str, Any]) -> str:
-    """Tells the last round of this record from that of another one with as many rounds."""
-    return files.digest(files.to_json({name: row[name] for name in sorted(row) if row[name] is not None}).encode())
-
-
 def _columns(rule: Rule) -> tuple[str, ...]:
     """What is measured: always the distance, the rest only if the rule reads it."""
     return tuple(column for column in MEASURED if column == "distance" or column in rule.reads)
-
-
-def _load_state(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        raise FedhaltError(f"no stopper was saved in {path.parent}: {path.name} is missing")
-    content = files.read(path)
-    try:
-        sealed = files.from_json(content.decode())
-    except ValueError as error:
-        raise FedhaltError(f"{path} is damaged: {error}") from None
-    if not isinstance(sealed, dict) or sealed.get("fedhalt") != "stopper" or sealed.get("version") != 1:
-        raise FedhaltError(f"{path} was not written by this version of fedhalt's EarlyStopper.save")
-    text = sealed.get("saved")
-    if not isinstance(text, str) or files.digest(text.encode()) != sealed.get("digest"):
-        raise FedhaltError(f"{path} is damaged: its digest does not match its content")
-    with files.taken_from(path):
-        saved: dict[str, Any] = files.from_json(text)
-    return saved
