@@ -1,6 +1,6 @@
 """A researcher's program on the example, which keeps every model: python … full|stop|resume FOLDER OPTIONS [DIES].
 
-It can die, as if killed, before round 5 is sent ("round"), or before the breakpoint of round 4 is written ("breakpoint").
+It can die, as if killed, before round 5 is sent ("round"), or before the breakpoint of round 4 ("breakpoint").
 """
 
 import json
