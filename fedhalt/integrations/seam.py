@@ -95,7 +95,7 @@ class Watch:
         self.include, self.exclude = options.pop("include", None), options.pop("exclude", None)
         rule = options.pop("rule", None)
         rule = from_json(rule) if isinstance(rule, Mapping) else rule
-        self.rule: Rule = EarlyStopper(None, rule=rule, **options).rule  # type: ignore[misc]
+        self.rule: Rule = EarlyStopper(None, rule=rule, **options).rule  # type: ignore[misc, arg-type]
         if self.state is not None and not isinstance(self.state, (str, os.PathLike)):
             raise FedhaltError(f"state must be the path of a folder, not {self.state!r}")
         if self.average is not None:
