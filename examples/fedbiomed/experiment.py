@@ -34,6 +34,11 @@ class Regression(TorchTrainingPlan):
         return torch.nn.functional.binary_cross_entropy_with_logits(risk, target.float().reshape(risk.shape))
 
 
+def wait_for_hospitals(experiment: Experiment, number: int = 2) -> None:
+    while len(experiment.requests.ping_nodes()) < number:
+        time.sleep(2)
+
+
 def make_experiment(rounds: int = 100) -> Experiment:
     arguments = {"loader_args": {"batch_size": 200}, "optimizer_args": {"lr": 1.0}, "epochs": 1}
     experiment = Experiment(
@@ -45,9 +50,8 @@ def make_experiment(rounds: int = 100) -> Experiment:
         aggregator=FedAverage(),
         save_breakpoints=True,
     )
-    while (found := experiment.training_data()) is None or len(found.node_ids()) < 2:  # hospitals that are starting
-        time.sleep(2)
-        experiment.set_training_data(None, from_tags=True)
+    wait_for_hospitals(experiment)
+    experiment.set_training_data(None, from_tags=True)
     return experiment
 
 

@@ -17,7 +17,8 @@ from ..errors import FedhaltError
 from ..measure.arrays import Patterns, named
 from ..measure.tensors import pack
 from ..rules import Rule
-from .seam import LOG, Options, Watch, require
+from .host import LOG
+from .seam import Options, Watch, require
 
 require("nvflare", "nvflare", "2.9", "2.9")
 
@@ -87,7 +88,7 @@ class EarlyStopping(FLComponent):  # type: ignore[misc]
         self.options: Options = {
             "threshold": threshold,
             "patience": patience,
-            "rule": rules.from_json(rule) if isinstance(rule, Mapping) else rule,
+            "rule": rule,
             "start_from_round": start_from_round,
             "check_finite": check_finite,
             "include": include,

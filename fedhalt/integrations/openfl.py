@@ -10,8 +10,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from .. import rules
-from .seam import LOG, Options, Watch, require
+from .host import LOG
+from .seam import Options, Watch, require
 
 require("openfl", "openfl", "1.9", "1.9")
 
@@ -42,8 +42,6 @@ class Aggregator(OpenFLAggregator):  # type: ignore[misc]
 
     def __init__(self, early_stopping: Mapping[str, Any] | None = None, **settings: Any) -> None:
         options: Options = {**(early_stopping or {})}  # type: ignore[typeddict-item]
-        if isinstance(options.get("rule"), Mapping):
-            options["rule"] = rules.from_json(options["rule"])
         self.watch = Watch("openfl", **options)
         self._metrics: dict[str, float] = {}
         super().__init__(**settings)

@@ -10,7 +10,8 @@ from typing import Any, Unpack
 
 from ..errors import FedhaltError
 from ..stopper import STATE
-from .seam import LOG, FurtherOptions, require
+from .host import LOG
+from .seam import FurtherOptions, require
 from .training import TrainingWatch, columns_of, refuse_state
 
 require("pfl", "pfl", "0.6", "0.6")

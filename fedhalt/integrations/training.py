@@ -15,7 +15,8 @@ from ..measure.distance import MEASURED
 from ..measure.drift import COLUMNS
 from ..measure.tail import AVERAGE_DISTANCE
 from ..stopper import STATE
-from .seam import FurtherOptions, Options, StateFolder, Watch, show_lines
+from .host import StateFolder, show_lines
+from .seam import FurtherOptions, Options, Watch
 
 OURS = {"self", "params", "epoch", "step", "round", *MEASURED, *COLUMNS, AVERAGE_DISTANCE}
 """Names of columns that a framework's metric cannot have."""

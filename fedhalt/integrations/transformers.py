@@ -11,7 +11,8 @@ from typing import Any, Unpack
 
 from ..errors import FedhaltError
 from ..stopper import STATE
-from .seam import LOG, FurtherOptions, require
+from .host import LOG
+from .seam import FurtherOptions, require
 from .training import TrainingWatch, refuse_state
 
 require("transformers", "transformers", "5.23", "5.23")

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError
 import pytest
 
 from fedhalt import FedhaltError, MissingExtra
-from fedhalt.integrations import seam
+from fedhalt.integrations import host
 
 ADAPTERS = ["fedbiomed", "keras", "lightning", "nvflare", "openfl", "pfl", "torch", "transformers"]
 
@@ -23,13 +23,13 @@ def test_a_missing_framework_is_named_with_the_command_that_installs_it(adapter,
     def version(package):
         raise PackageNotFoundError(package)
 
-    monkeypatch.setattr(seam, "version", version)
+    monkeypatch.setattr(host, "version", version)
     with pytest.raises(MissingExtra, match=rf"{adapter}, which is not installed: run pip install '\.\[{adapter}\]'"):
         importlib.import_module(f"fedhalt.integrations.{adapter}")
 
 
 def test_one_that_is_too_old_is_too(adapter, monkeypatch):
-    monkeypatch.setattr(seam, "version", lambda package: "0.1.dev3")
+    monkeypatch.setattr(host, "version", lambda package: "0.1.dev3")
     with pytest.raises(FedhaltError, match=rf"{adapter} 0.1.dev3 is too old: .* run pip install '{adapter}>="):
         importlib.import_module(f"fedhalt.integrations.{adapter}")
 

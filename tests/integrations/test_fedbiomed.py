@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("fedbiomed", reason="Fed-BioMed has an environment of its own: make test-adapters")
 
 import psutil
-from helpers.commands import LIMIT, free_port, started, wait_for
+from helpers.commands import LIMIT, free_port, started
 from helpers.places import ROOT
 
 from fedhalt import EarlyStopper, FedhaltError, Trajectory
@@ -63,16 +63,16 @@ def federation(tmp_path_factory):
         yield folder
 
 
-def research(folder, what, kept, **options):
-    output = (folder / f"{kept.name}.log").open("w")
+def run(folder, what, kept, *dies, **options):
+    """A researcher's program from its beginning to its end, which may be a kill: the models it has kept, by round."""
+    log = folder / f"{kept.name}.log"
     env = {**os.environ, "FBM_RESEARCHER_COMPONENT_ROOT": str(folder / "researcher")}
-    line = [*RESEARCHER, what, kept, json.dumps(options)]
-    return started(*line, limit=4 * LIMIT, cwd=folder, stdout=output, stderr=output, env=env)
-
-
-def run(folder, what, kept, **options):
-    with research(folder, what, kept, **options) as process:
-        assert process.wait(4 * LIMIT) == 0, (folder / f"{kept.name}.log").read_text()
+    line = [*RESEARCHER, what, kept, json.dumps(options), *dies]
+    with (
+        log.open("w") as output,
+        started(*line, limit=4 * LIMIT, cwd=folder, stdout=output, stderr=output, env=env) as process,
+    ):
+        assert process.wait() == (-signal.SIGKILL if dies else 0), log.read_text()
     return {int(path.stem): dict(np.load(path)) for path in kept.glob("[0-9]*.npz")}
 
 
@@ -99,19 +99,20 @@ def test_an_experiment_stops_where_the_full_run_replayed_says_with_that_rounds_m
     assert len(record) == stop and record.header["budget"] == ROUNDS
     told, replies = (kept / "told").read_text().splitlines()
     assert told.startswith(f"stopped after round {stop} ") and int(replies) == stop
+    log = (federation / "stopped.log").read_text()
+    assert log.count(": TRAIN\n") == stop * len(NODES), "something was sent after the stop"
 
 
-def test_a_killed_researcher_goes_on_from_the_last_breakpoint(federation, full, tmp_path):
+@pytest.mark.parametrize(("dies", "restored"), [("round", 4), ("breakpoint", 3)])
+def test_a_killed_researcher_goes_on_from_the_last_breakpoint(federation, full, tmp_path, dies, restored):
     stop, models = full
     trajectory = tmp_path / "trajectory.jsonl"
     options = {**RULE, "state": str(tmp_path / "state"), "trajectory": str(trajectory)}
-    first = federation / "killed"
-    with research(federation, "stop", first, **options) as process:
-        wait_for("round 4", lambda: (first / "4.npz").exists(), process, seconds=4 * LIMIT)
-        process.send_signal(signal.SIGKILL)
-    run(federation, "resume", federation / "resumed", **options)
+    run(federation, "stop", federation / f"killed-{dies}", dies, **options)
+    assert len(Trajectory.load(trajectory)) == 4
+    found = run(federation, "resume", federation / f"resumed-{dies}", **options)
+    assert sorted(found) == list(range(restored, stop + 1)) and all(same(found[r], models[r]) for r in found)
     assert [row["round"] for row in Trajectory.load(trajectory).rows] == list(range(1, stop + 1))
-    assert same(dict(np.load(federation / "resumed" / "final.npz")), models[stop])
 
 
 class Unlimited:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fedhalt import FedhaltError, GrowthRate, MissingExtra, Trajectory, replay
-from fedhalt.integrations import seam
+from fedhalt.integrations import host
 from fedhalt.integrations.seam import Watch, require
 
 RULE = {"threshold": 0.1, "patience": 3}
@@ -134,7 +134,7 @@ def test_one_line_per_round_and_the_numbers_for_the_frameworks_metrics(tmp_path,
 SHOWN = """
     import logging, sys
     {setup}
-    from fedhalt.integrations.seam import LOG, Watch
+    from fedhalt.integrations.seam import Watch
     watch = Watch("theirs")
     watch.begin([__import__("numpy").zeros(1)])
     watch.update([__import__("numpy").ones(1)])
@@ -166,8 +166,14 @@ def test_a_wrong_option_is_said_at_once(tmp_path):
         Watch().update(model(1))
 
 
+def test_a_rule_may_come_from_a_configuration_file():
+    assert Watch(rule={"type": "GrowthRate", "threshold": 0.2, "patience": 3}).rule == GrowthRate(0.2, 3)
+    with pytest.raises(FedhaltError, match="not a rule of fedhalt"):
+        Watch(rule={"type": "Unknown"})
+
+
 def test_the_frameworks_version_is_checked(monkeypatch, caplog):
-    monkeypatch.setattr(seam, "version", lambda package: "2.5.1rc1")
+    monkeypatch.setattr(host, "version", lambda package: "2.5.1rc1")
     assert require("frame", "frame", "2.4", "2.5") == "2.5.1rc1"
     assert not caplog.messages
     require("frame", "frame", "2.4", "2.4.9")

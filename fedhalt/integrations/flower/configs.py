@@ -6,7 +6,7 @@ from typing import Any
 
 from flwr.app import ConfigRecord
 
-from ..seam import LOG
+from ..host import LOG
 
 MISSING = object()
 

@@ -11,7 +11,7 @@ from flwr.server.client_manager import ClientManager
 from flwr.server.client_proxy import ClientProxy
 from flwr.server.strategy import Strategy
 
-from ..seam import LOG
+from ..host import LOG
 from .run import FlowerRun
 from .wrapper import StoppingStrategy
 

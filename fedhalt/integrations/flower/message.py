@@ -16,7 +16,7 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from ...errors import FedhaltError
 from ...measure.arrays import all_finite
-from ..seam import LOG
+from ..host import LOG
 from .wrapper import StoppingStrategy
 
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]

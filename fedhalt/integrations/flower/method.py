@@ -23,7 +23,7 @@ from ...methods.local import Local
 from ...methods.replies import Replies
 from ...methods.vector import Vectors
 from ...simulation.seeds import rng
-from ..seam import LOG, show_lines
+from ..host import LOG, show_lines
 from .layout import Layout
 from .replies import (
     BUFFERS,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from flwr.app import Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 
-from ..seam import LOG
+from ..host import LOG
 from .replies import LARGEST_COUNT, BadReply
 
 ACTION = "fedhalt"

@@ -17,7 +17,8 @@ from ...measure.distance import MEASURED
 from ...measure.drift import COLUMNS
 from ...measure.rebuild import rebuild
 from ...stopper import SECONDS
-from ..seam import LOG, Options, StateFolder, Watch
+from ..host import LOG, StateFolder
+from ..seam import Options, Watch
 from .configs import Configs
 from .state import FlowerFolder, OwnState, Saved
 

@@ -21,7 +21,7 @@ from ... import files
 from ...errors import FedhaltError
 from ...measure import tensors
 from ...stopper import STATE, EarlyStopper
-from ..seam import LOG, StateFolder
+from ..host import LOG, StateFolder
 from .encoding import Arrays, SavedState, decode, encode, fingerprint, is_stateful, is_tensor, loaded
 
 HARMLESS = (Path, Enum, logging.Logger)
