@@ -1,4 +1,4 @@
-"""Thirteen federated methods, one file each. `METHODS` lists them by name."""
+"""Fourteen federated methods, one file each. `METHODS` lists them by name."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from .authors import AUTHORS, Setting
 from .base import Facts, Method
 from .fedadam import FedAdam
 from .fedavg import FedAvg
+from .fedavgm import FedAvgM
 from .fedcm import FedCM
 from .feddyn import FedDyn
 from .fedgamma import FedGamma
@@ -33,6 +34,7 @@ __all__ = [
     "Facts",
     "FedAdam",
     "FedAvg",
+    "FedAvgM",
     "FedCM",
     "FedDyn",
     "FedGamma",
@@ -64,6 +66,7 @@ METHODS: dict[str, type[FedAvg]] = {
     "fedcm": FedCM,
     "mofedsam": MoFedSAM,
     "fedadam": FedAdam,
+    "fedavgm": FedAvgM,
 }
 """The methods by name. To add a method, add one line here."""
 

@@ -157,4 +157,4 @@ AUTHORS: dict[str, type[FedAvg]] = {
     "fedcm": FedCMAuthors,
     "mofedsam": MoFedSAMAuthors,
 }
-"""The methods whose arithmetic differs; FedAvg, FedSAM and FedAdam are the same in both."""
+"""The methods whose arithmetic differs; FedAvg, FedSAM and FedAdam are the same in both; FedAvgM is not in theirs."""

@@ -145,3 +145,5 @@ class Checked:
                 object.__setattr__(self, name, positive(name, value))
             elif name in ("alpha", "beta1", "beta2"):
                 object.__setattr__(self, name, fraction(name, value))
+            elif name == "beta":
+                object.__setattr__(self, name, fraction(name, value, below=True))

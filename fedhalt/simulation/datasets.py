@@ -15,6 +15,7 @@ from torch import Tensor
 
 from .. import files
 from ..errors import FedhaltError, MissingExtra, about, require_one_of
+from . import idx
 from .seeds import rng
 
 SHORT = {"blood": "bloodmnist", "derma": "dermamnist", "path": "pathmnist"}
@@ -24,6 +25,8 @@ MOST_CLASSES = 2**16
 """A larger label is a mistake: a head for so many classes would fill the memory."""
 FEWEST = 4
 """Images that can be split 60 / 20 / 20 with none of the parts empty."""
+FASHION = Path("/usr/share/datasets/fashion-mnist")
+"""Where Debian's package dataset-fashion-mnist puts its four files."""
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
 
@@ -60,10 +63,13 @@ class Data:
 
 
 def load(name: str, size: int = 28, root: str | os.PathLike[str] | None = None) -> Data:
-    """`digits`, a MedMNIST set (`blood`, `derma`, `path`, `bloodmnist`, …), an `.npz` file in its format, or a folder
-    of images (`class/image`, or `train/class/image` with `val` and `test` beside it)."""
+    """`digits`, `fashion`, a MedMNIST set (`blood`, `derma`, `path`, `bloodmnist`, …), an `.npz` file in its format, or
+    a folder of images (`class/image`, or `train/class/image` with `val` and `test` beside it)."""
+    root = root or os.environ.get("FEDHALT_DATA")
     if name == "digits":
         return digits()
+    if name == "fashion":
+        return fashion(root)
     path = Path(name)
     if path.suffix == ".npz":
         return from_npz(path)
@@ -72,8 +78,8 @@ def load(name: str, size: int = 28, root: str | os.PathLike[str] | None = None) 
     if name not in SHORT and name not in flags:
         if path.is_dir():
             return from_folder(path, size)
-        require_one_of("data set", name, ["digits", *SHORT, *flags])
-    return from_medmnist(SHORT.get(name, name), size, root or os.environ.get("FEDHALT_DATA"))
+        require_one_of("data set", name, ["digits", "fashion", *SHORT, *flags])
+    return from_medmnist(SHORT.get(name, name), size, root)
 
 
 def digits() -> Data:
@@ -85,6 +91,36 @@ def digits() -> Data:
     images, labels = load_digits(return_X_y=True)
     pixels = np.round(images.reshape(-1, 1, 8, 8) * (255 / 16)).astype(np.uint8)
     return _shared_out("digits", 10, pixels, labels.astype(np.int64))
+
+
+def fashion(root: str | os.PathLike[str] | None) -> Data:
+    """Fashion-MNIST (Xiao, Rasul and Vollgraf 2017): 28 x 28 gray pixels, 10 classes; a sixth of the training images is
+    held back to validate, once and for all."""
+    ours = None if root is None else Path(root) / FASHION.name
+    folder = ours if ours is not None and ours.is_dir() else FASHION
+    if not folder.is_dir():
+        raise FedhaltError(
+            f"Fashion-MNIST is not in {folder}: install Debian's package dataset-fashion-mnist, or put its four files "
+            f"into a folder {FASHION.name} in the one that --data-root or FEDHALT_DATA names"
+        )
+    parts = {
+        name: [
+            idx.read(folder / f"{name}-{kind}.gz", dimensions)
+            for kind, dimensions in (("images-idx3-ubyte", 3), ("labels-idx1-ubyte", 1))
+        ]
+        for name in ("train", "t10k")
+    }
+    with about(folder):
+        (images, labels), test = (_checked(name, *arrays) for name, arrays in parts.items())
+        _same_shape({"train": images, "t10k": test[0]})
+        if len(labels) < 2:
+            raise FedhaltError("one training image cannot be divided into some to train on and some to validate")
+    order = rng(0, "split", "fashion").permutation(len(labels))
+    val, train = np.split(order, [max(1, len(order) // 6)])
+    classes = 1 + max(int(labels.max()), int(test[1].max()))
+    return Data(
+        "fashion", classes, _split(images[train], labels[train]), _split(images[val], labels[val]), _split(*test)
+    )
 
 
 def from_medmnist(flag: str, size: int, root: str | os.PathLike[str] | None) -> Data:

@@ -35,7 +35,7 @@ class RunSpec:
     same numbers, bit for bit. What does not change training (rounds, rules, workers, folders) is not part of it.
 
     Args:
-        data: "digits", a MedMNIST name such as "blood", an .npz file, or an image folder.
+        data: "digits", "fashion", a MedMNIST name such as "blood", an .npz file, or an image folder.
         size: Pixels of the MedMNIST version or of an image folder: 28, 64, 128 or 224.
         model: "cnn", a timm name, or "probe:NAME".
         pretrained: Whether to start from pretrained weights.
@@ -78,7 +78,7 @@ class RunSpec:
     """
 
     data: str = option(
-        "digits", "digits, blood, derma, path, any 2-D multi-class MedMNIST name, an .npz or an image folder."
+        "digits", "digits, fashion, blood, derma, path, any 2-D multi-class MedMNIST name, an .npz or an image folder."
     )
     size: int = option(28, "Pixels of the MedMNIST version, or of an image folder: 28, 64, 128, 224.")
     model: str = option("cnn", "cnn, a timm name (convnextv2_nano), or probe:NAME.")

@@ -30,7 +30,9 @@ LARGEST = 2**28
 """The largest size of an unpacked file, in bytes; those of StopBench have a hundredth of that."""
 PACKED = Path(__file__).parent / "trajectories"
 """The packed runs that come with the package; they are never changed."""
-CLASSES = {"blood": 8, "bloodmnist": 8, "derma": 7, "dermamnist": 7, "path": 9, "pathmnist": 9, "digits": 10}
+CLASSES = {
+    "blood": 8, "bloodmnist": 8, "derma": 7, "dermamnist": 7, "path": 9, "pathmnist": 9, "digits": 10, "fashion": 10,
+}  # fmt: skip
 """For chance, of the data sets that have a name here."""
 
 

@@ -1,5 +1,6 @@
-"""The thirteen methods once more, in plain numpy, written from the specification alone by somebody who had not
-seen `fedhalt/`: an oracle for settings that the vectors file does not hold. One function, every method an `if`."""
+"""The methods once more, in plain numpy, written from the specification alone by somebody who had not
+seen `fedhalt/` (FedAvgM was added later, from its publication): an oracle for settings that the vectors file does not
+hold. One function, every method an `if`."""
 
 import numpy as np
 
@@ -23,6 +24,7 @@ METHODS = [
     "fedcm",
     "mofedsam",
     "fedadam",
+    "fedavgm",
 ]
 HYPER = {
     "fedprox": ["lam"],
@@ -35,8 +37,9 @@ HYPER = {
     "fedwmsam": ["rho", "alpha"],
     "fedcm": ["alpha"],
     "mofedsam": ["rho", "alpha"],
+    "fedavgm": ["beta"],
 }
-KNOWN = {"K", "mu", "wd", "clip", "lam", "rho", "alpha", "dual_mean", "lesam", "wmsam_sign", "compat"}
+KNOWN = {"K", "mu", "wd", "clip", "lam", "rho", "alpha", "beta", "dual_mean", "lesam", "wmsam_sign", "compat"}
 
 
 def step_weight(K, mu):
@@ -77,6 +80,7 @@ def run(problem, method, args):
     h, mu_dual, c_i = np.zeros((N, d)), np.zeros((N, d)), np.zeros((N, d))
     c, m, s = np.zeros(d), np.zeros(d), np.zeros(d)
     adam_m, adam_v = np.zeros(d), np.zeros(d)
+    velocity = np.zeros(d)
     w_old = [None] * N
     last_update = np.zeros(d)
     thetas, alphas = [], []
@@ -157,6 +161,9 @@ def run(problem, method, args):
             adam_m = b1 * adam_m + (1 - b1) * mean_delta
             adam_v = b2 * adam_v + (1 - b2) * mean_delta**2
             new = theta + dflt["server_lr"] * adam_m / (np.sqrt(adam_v) + dflt["tau"])
+        if method == "fedavgm":
+            velocity = args.get("beta", 0.9) * velocity + mean_delta
+            new = theta + dflt["server_lr"] * velocity
         last_update = new - theta
         theta = new
         thetas.append(theta.tolist())
@@ -191,7 +198,7 @@ def more_cases():
             {**full, "compat": True},
         ),
     ]
-    values = {"lam": 0.02, "rho": 0.2, "alpha": 0.3}
+    values = {"lam": 0.02, "rho": 0.2, "alpha": 0.3, "beta": 0.5}
     for meth in METHODS:
         for name, note, args in settings:
             yield f"{meth}/{name}", meth, note, args

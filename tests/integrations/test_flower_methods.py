@@ -1,4 +1,4 @@
-"""The thirteen methods on Flower: the same numbers as our own engine, memory at the client, sums at the server."""
+"""The fourteen methods on Flower: the same numbers as our own engine, memory at the client, sums at the server."""
 
 import itertools
 import logging

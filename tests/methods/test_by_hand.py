@@ -64,6 +64,17 @@ def test_fedadam():
     assert x_after("fedadam") == pytest.approx(1 - 0.032 / 0.042, abs=1e-12)
 
 
+def test_fedavgm():
+    # round 1: m = D = -0.32, x = 0.68.  Round 2, client 0: 0.68 -> 0.68 + 0.1 * 0.32 = 0.712 -> 0.7408;
+    # client 1: 0.68 * 0.6 * 0.6 = 0.2448;  D = (0.0608 - 0.4352) / 2 = -0.1872, m = 0.5 * -0.32 - 0.1872 = -0.3472
+    *_, last = toy.rounds(methods.create("fedavgm", beta=0.5), TASK, 2)
+    assert last.state["m"].item() == pytest.approx(-0.3472, abs=1e-12)
+    assert last.state["x"].item() == pytest.approx(0.3328, abs=1e-12)
+    # half steps along the momentum: x = 1 - 0.16 = 0.84;  client 0: 0.84 -> 0.8704, client 1: 0.84 * 0.36 = 0.3024
+    # D = (0.0304 - 0.5376) / 2 = -0.2536, m = -0.16 - 0.2536 = -0.4136, x = 0.84 - 0.2068
+    assert x_after("fedavgm", 2, beta=0.5, server_lr=0.5) == pytest.approx(0.6332, abs=1e-12)
+
+
 def test_momentum_and_the_step_weight():
     # mu = 0.5: client 1: b = 4, x = 0.6;  b = 0.5 * 4 + 2.4 = 4.4, x = 0.16.  S_2(0.5) = 1 + 1.5 = 2.5:
     # c_1 = 0.84 / (2.5 * 0.1) = 3.36 = (1.5 * 4 + 1 * 2.4) / 2.5, the weighted mean of its two gradients.

@@ -19,6 +19,7 @@ LIMITS = [
     ("fedcm", {"alpha": 1}, "fedavg", {}),
     ("mofedsam", {"rho": 0}, "fedcm", {}),
     ("mofedsam", {"alpha": 1}, "fedsam", {}),
+    ("fedavgm", {"beta": 0}, "fedavg", {}),
 ]
 
 

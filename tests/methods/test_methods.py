@@ -29,6 +29,7 @@ from fedhalt.simulation import toy
     (lambda: methods.create("fedwmsam", alpha=1.0), ["alpha", "1.0"]),
     (lambda: methods.create("fedwmsam", sign=2), ["sign", "2"]),
     (lambda: methods.create("fedadam", tau=0), ["tau", "0"]),
+    (lambda: methods.create("fedavgm", beta=1), ["beta", "below 1", "1"]),
     (lambda: methods.create("fedspeed", dual_mean="most"), ["most", "all", "active"]),
     (lambda: methods.create("fedlesam", mode="last"), ["last", "last_update"]),
     (lambda: methods.create("scaffold", compat="author"), ["author", "authors"]),

@@ -34,6 +34,7 @@ ARGUMENTS = {
     "lam": "lam",
     "rho": "rho",
     "alpha": "alpha",
+    "beta": "beta",
     "dual_mean": "dual_mean",
     "lesam": "mode",
     "wmsam_sign": "sign",

@@ -50,7 +50,7 @@ STATISTICS = ("*running_mean", "*running_var")
 
 
 class FedMethod(FedAvg):
-    """Any of the thirteen methods as a Flower strategy. The clients use `client_app`.
+    """Any of the fourteen methods as a Flower strategy. The clients use `client_app`.
 
     A reply that is not valid (see `replies.py`) counts as lost.
 

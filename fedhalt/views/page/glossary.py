@@ -46,8 +46,8 @@ RULES = {
 
 METHODS = {
     "fedavg": "FedAvg", "fedprox": "FedProx", "fedsam": "FedSAM", "fedlesam": "FedLESAM", "fedadam": "FedAdam",
-    "feddyn": "FedDyn", "fedspeed": "FedSpeed", "fedsmoo": "FedSMOO", "scaffold": "SCAFFOLD", "fedgamma": "FedGamma",
-    "fedwmsam": "FedWMSAM", "fedcm": "FedCM", "mofedsam": "MoFedSAM",
+    "fedavgm": "FedAvgM", "feddyn": "FedDyn", "fedspeed": "FedSpeed", "fedsmoo": "FedSMOO", "scaffold": "SCAFFOLD",
+    "fedgamma": "FedGamma", "fedwmsam": "FedWMSAM", "fedcm": "FedCM", "mofedsam": "MoFedSAM",
 }  # fmt: skip
 """As their papers write them; the methods themselves need torch, and a report does not."""
 

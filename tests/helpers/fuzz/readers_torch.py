@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedhalt import files
-from helpers.images import write_npz
+from helpers.images import write_fashion, write_npz
 from helpers.places import ROOT
 
 from .mutators import zipped
@@ -137,6 +137,17 @@ def read_data(place):
     return from_npz(place / "data.npz")
 
 
+def idx_files(place):
+    write_fashion(place)
+    return [tree_of(place)]
+
+
+def read_idx(place):
+    from fedhalt.simulation.datasets import fashion
+
+    return fashion(place)
+
+
 def check_data(found, sample):
     for split in (found.train, found.val, found.test):
         assert split.images.ndim == 4 and len(split.images) == len(split.labels) >= 1
@@ -223,6 +234,7 @@ READERS = [
     Reader("settings", settings_files, read_settings_file, check_settings, needs=("torch",), weight=10),
     Reader("plans", plans, read_plan, check_plan, needs=("torch",), weight=8),
     Reader("data", data_files, read_data, check_data, needs=("torch",), weight=6),
+    Reader("idx", idx_files, read_idx, check_data, needs=("torch",), weight=6),
     Reader("pictures", pictures, read_pictures, check_data, needs=("torch", "PIL"), weight=3),
     Reader("cache", cached, read_cache, needs=("torch",), same=lambda found, whole: found in (None, whole),
            may_change=(".safetensors",), weight=6),
