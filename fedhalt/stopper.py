@@ -266,8 +266,9 @@ class EarlyStopper:
         folder = Path(folder)
         files.make_folder(folder)
         path = self.trajectory.path if self.trajectory is not None else None
-        for place in (folder, path.parent) if path else (folder,):
-            files.clear_leftovers(place)
+        files.clear_leftovers(folder)
+        if path is not None:
+            files.clear_leftovers(path.parent, path.name)
         if self.trajectory is not None:
             self.trajectory.sync()
         saved: dict[str, Any] = {
