@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -25,8 +26,8 @@ from .rules.earlier import state_of, status_of
 STATE = "stopper.json"
 SECONDS = "seconds"
 """What a round took: measured if the rule reads it and nobody else did."""
-KINDS = ("start", "previous", "update", "finite", "average", "drift")
-"""How the names of the files with arrays begin."""
+OURS = re.compile("(start|previous|update|finite|average|drift)(-.+)?-[0-9a-f]{32}[.]safetensors")
+"""The names of the files with arrays: what they hold, and the digest."""
 
 
 class EarlyStopper:
@@ -300,7 +301,7 @@ class EarlyStopper:
         files.write(folder / STATE, f"{sealed}\n".encode(), private=True)
         needed = {*saved["arrays"].values(), *saved.get("tail", {}).get("files", {}).values()}
         for file in folder.glob("*-*.safetensors"):
-            if file.name.split("-")[0] in KINDS and file.name not in needed:
+            if OURS.fullmatch(file.name) and file.name not in needed:
                 file.unlink(missing_ok=True)
 
     def _save_tail(self, folder: Path) -> dict[str, Any]:
