@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import stat
 import time
 import tomllib
@@ -80,10 +81,14 @@ def make_folder(path: Path, private: bool = False) -> None:
         sync(path.parent)
 
 
-def clear_leftovers(folder: Path) -> None:
-    """Removes unfinished files of `write` from processes that were killed."""
+def clear_leftovers(folder: Path, name: str = "") -> None:
+    """Removes unfinished files of `write` from processes that were killed, of files whose name begins with `name`.
+
+    What only looks alike stays: other programs have hidden files that end in `.part` too.
+    """
     for left in folder.glob(".*.part"):
-        if _is_abandoned(left):
+        ours = re.fullmatch(r"[.](.+)[.]([0-9]+)[.]part", left.name, re.DOTALL)
+        if ours and ours[1].startswith(name) and _is_abandoned(left, int(ours[2])):
             left.unlink(missing_ok=True)
 
 
@@ -285,13 +290,12 @@ def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _is_abandoned(part: Path) -> bool:
+def _is_abandoned(part: Path, owner: int) -> bool:
     """Whether the process in the file's name lives no more; where that cannot be asked, whether a day has passed."""
-    owner = part.name.split(".")[-2]
-    if os.name == "nt" or not owner.isdecimal():
+    if os.name == "nt":
         return time.time() - part.stat().st_mtime > 24 * 3600
     try:
-        os.kill(int(owner), 0)
+        os.kill(owner, 0)
     except (ProcessLookupError, OverflowError):
         return True
     except PermissionError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ from ..measure import tensors
 from ..records.trajectory import Trajectory
 
 STATE = "stopper.json"
-KINDS = ("start", "previous", "update", "finite", "average", "drift")
-"""How the names of the files with arrays begin."""
+OURS = re.compile("(start|previous|update|finite|average|drift)(-.+)?-[0-9a-f]{32}[.]safetensors")
+"""The names of the files with arrays: what they hold, and the digest."""
 
 
 def write_state(folder: Path, saved: Mapping[str, Any]) -> None:
@@ -24,7 +25,7 @@ def write_state(folder: Path, saved: Mapping[str, Any]) -> None:
     files.write(folder / STATE, f"{sealed}\n".encode(), private=True)
     needed = {*saved["arrays"].values(), *saved.get("tail", {}).get("files", {}).values()}
     for file in folder.glob("*-*.safetensors"):
-        if file.name.split("-")[0] in KINDS and file.name not in needed:
+        if OURS.fullmatch(file.name) and file.name not in needed:
             file.unlink(missing_ok=True)
 
 

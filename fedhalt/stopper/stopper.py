@@ -263,10 +263,9 @@ class EarlyStopper:
         """
         folder = Path(folder)
         files.make_folder(folder)
-        path = self.trajectory.path if self.trajectory is not None else None
-        for place in (folder, path.parent) if path else (folder,):
-            files.clear_leftovers(place)
-        if self.trajectory is not None:
+        files.clear_leftovers(folder)
+        if self.trajectory is not None and self.trajectory.path is not None:
+            files.clear_leftovers(self.trajectory.path.parent, self.trajectory.path.name)
             self.trajectory.sync()
         write_state(folder, self._saved(folder))
 

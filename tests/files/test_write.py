@@ -101,6 +101,19 @@ def test_leftovers_of_killed_savers_go_and_those_of_living_ones_stay(tmp_path):
     assert not left.exists() and kept.exists()
 
 
+def test_hidden_files_of_other_programs_stay(tmp_path):
+    """A trajectory may lie anywhere, beside what others have begun and not finished, however long ago."""
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    ours = [tmp_path / f".run.jsonl{rest}.{dead.pid}.part" for rest in ("", ".after-round-5")]
+    theirs = [tmp_path / name for name in (".film.part", ".1.film.part", f".film.{dead.pid}.part", f".{dead.pid}.part")]
+    for path in (*ours, *theirs):
+        path.touch()
+        os.utime(path, (0, 0))
+    EarlyStopper(start=np.zeros(3), trajectory=tmp_path / "run.jsonl").save(tmp_path / "state")
+    assert not any(path.exists() for path in ours) and all(path.exists() for path in theirs)
+
+
 @pytest.mark.parametrize("name", ["missing/file", "folder"])
 def test_what_cannot_be_written_names_the_file(tmp_path, name):
     (tmp_path / "folder").mkdir()

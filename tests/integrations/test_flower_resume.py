@@ -203,6 +203,19 @@ print(json.dumps([strategy.status.round, [a.numpy().tolist() for a in result.arr
 """
 
 
+def test_what_an_app_keeps_in_the_folder_stays(tmp_path):
+    """As Flower's examples write it after every round; it is no reason either not to begin there."""
+    mine = [tmp_path / "round-0-weights.npz", tmp_path / "round-1-weights.npz", tmp_path / "round-best" / "model.npz"]
+    for path in mine:
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    run(EarlyStopping(FedAvg(), rule=GrowthRate(1e-9), state=tmp_path), rounds=3)
+    assert all(path.exists() for path in mine)
+    assert {path.name for path in tmp_path.glob("round-*.*")} - {path.name for path in mine} == {
+        "round-3.json", "round-3.safetensors",
+    }  # fmt: skip
+
+
 def test_a_process_killed_at_any_moment_goes_on_to_the_same_numbers(tmp_path):
     """kill -9 at moments that no test chooses, until a run gets through."""
 

@@ -117,6 +117,18 @@ def test_a_save_does_not_remove_what_it_needs(tmp_path):
         EarlyStopper.load(tmp_path)
 
 
+def test_a_save_removes_nothing_of_others(tmp_path):
+    names = ("average-model.safetensors", "start-weights.safetensors", "update-5.safetensors")
+    for name in names:
+        (tmp_path / name).touch()
+    stopper = EarlyStopper(start=np.zeros(2), rule=RelativeUpdate(), average=2)
+    for r in range(3):
+        stopper.update(np.full(2, float(r)))
+        stopper.save(tmp_path)
+    assert all((tmp_path / name).exists() for name in names)
+    assert len(list(tmp_path.glob("previous-*"))) == 1  # ours go
+
+
 def test_the_bytes_of_saved_arrays_do_not_depend_on_the_order_of_metadata():
     arrays = {"w": np.arange(3.0), "é": np.ones((2, 2), np.float32)}
     metadata = {f"key {k}": str(k) for k in range(20)}

@@ -9,6 +9,7 @@ A round counts once stopper.json names it: everything else is written before and
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
@@ -29,6 +30,9 @@ HARMLESS = (Path, Enum, logging.Logger)
 
 ATTACHED = "early_stopping"
 """What `attach` adds to a strategy."""
+
+ROUND = re.compile("round-[0-9]+[.](json|safetensors)")
+"""The names of our files of a round."""
 
 UNSEALED = {"strategy", "metrics", "floating", "recorded", "chosen", "digest", "content"}
 """What version 0.1.0 wrote, which had no seal."""
@@ -79,15 +83,19 @@ class FlowerFolder(StateFolder):
         sealed = _seal({**beside["facts"], "round": stopper.round, "digest": files.digest(data), "content": tree})
         files.write(self._file(stopper.round, "json"), sealed, private=True)
         super().write(stopper)
-        for file in self.path.glob("round-*"):
+        for file in self._rounds():
             if file.stem != f"round-{stopper.round}":
                 file.unlink(missing_ok=True)
 
     def _require_nothing(self) -> None:
         """Refuses to begin anew over rounds whose stopper is gone: a kill leaves those of round 0 at most."""
-        left = sorted(file.name for file in self.path.glob("round-*.*") if file.stem != "round-0")
+        left = sorted(file.name for file in self._rounds() if file.stem != "round-0")
         if left:
             raise FedhaltError(f"{self.path} holds {left[0]}, but {STATE} is gone: put it back, or name another folder")
+
+    def _rounds(self) -> list[Path]:
+        """The files of rounds; an app may keep its own beside them, such as round-5-weights.npz."""
+        return [file for file in self.path.iterdir() if ROUND.fullmatch(file.name)]
 
     def _file(self, r: int, suffix: str) -> Path:
         return self.path / f"round-{r}.{suffix}"
