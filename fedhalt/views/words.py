@@ -32,8 +32,8 @@ WATCHED = {
     "growth-authors": "the same with its sign, as the authors' code computes it",
     "val-loss": "loss that no longer falls",
     "val-accuracy": "accuracy that no longer rises",
-    "client-loss": "mean loss of the clients that no longer falls",
-    "client-accuracy": "mean accuracy of the clients that no longer rises",
+    "client-loss": "clients' loss that no longer falls",
+    "client-accuracy": "clients' accuracy that no longer rises",
     "difference": "change of the distance from the start",
     "relative-update": "size of the update relative to the distance",
     "weight-diff": "size of the update relative to the parameters",
@@ -170,10 +170,13 @@ def describe_rules(rules: Iterable[str]) -> str:
     growth           growth of the distance from the start (the paper's rule)
     val-loss         loss that no longer falls (needs validation data)
     """
-    return "\n".join(
-        f"{rule:15}  {WATCHED.get(rule, '')}{' (needs validation data)' if needs_data(rule) else ''}".rstrip()
-        for rule in rules
-    )
+    return "\n".join(f"{rule:15}  {WATCHED.get(rule, '')}{_data_needed(rule)}".rstrip() for rule in rules)
+
+
+def _data_needed(rule: str) -> str:
+    if not needs_data(rule):
+        return ""
+    return " (needs client data)" if rule.startswith("client") else " (needs validation data)"
 
 
 def format_metric(column: str) -> str:

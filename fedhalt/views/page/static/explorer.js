@@ -144,7 +144,7 @@ function sentence(all, one, run) {
   const rule = `The rule ${state.rule} (${settings.join(", ")})`;
   if (one) return sentenceOfOne(rule, one, run);
   if (!all.judged) return `${rule} can judge no run here.`;
-  const often = all.median === null ? "" : `, at the median after round ${text.number(all.median)}`;
+  const often = all.median === null ? "" : `, with a median stop after round ${text.number(all.median)}`;
   const saves = all.share === null ? "" : ` It saves ${text.percent(all.share)} of the rounds`;
   const kept = all.kept === null ? "" : ` and keeps ${text.percent(all.kept)} of the best accuracy`;
   const clock = all.clock
