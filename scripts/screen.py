@@ -1,4 +1,7 @@
-"""What is left on a terminal of so many columns: `screen.py 80 fedhalt replay runs`; $SECONDS_SHOWN ends it."""
+"""What a command leaves on a terminal of so many columns: `screen.py 80 fedhalt replay runs`.
+
+With $UNTIL, a regular expression, what it shows once it has written that; it is interrupted then.
+"""
 
 import fcntl
 import os
@@ -10,7 +13,6 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 
 LINES = 50
 
@@ -24,19 +26,17 @@ def main(width: int, line: list[str]) -> None:
     program = [sys.executable, "-c", "from fedhalt.cli import main; main()", *line[1:]]
     process = subprocess.Popen(program, stdin=slave, stdout=slave, stderr=slave, env=here)
     os.close(slave)
-    limit = float(os.environ.get("SECONDS_SHOWN", "0"))
-    shown = _read(master, process, time.monotonic() + limit if limit else None)
+    shown = _read(master, process, os.environ.get("UNTIL", "").encode())
     print(f"$ {' '.join(line)}")
     print("\n".join(_screen(shown)))
 
 
-def _read(master: int, process: "subprocess.Popen[bytes]", until: float | None) -> str:
-    """All that it writes; at the limit, what it has written until then."""
+def _read(master: int, process: "subprocess.Popen[bytes]", until: bytes) -> str:
+    """All that it writes, or what it has written once it has written `until`."""
     content = b""
     while True:
-        if until is not None and time.monotonic() > until:
+        if until and re.search(until, content):
             process.send_signal(signal.SIGINT)
-            process.wait()
             break
         if select.select([master], [], [], 0.2)[0]:
             try:
@@ -46,8 +46,8 @@ def _read(master: int, process: "subprocess.Popen[bytes]", until: float | None) 
             content += more
             if not more:
                 break
-    process.wait()
     os.close(master)
+    process.wait()
     return content.decode(errors="replace")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -26,11 +27,15 @@ COMMANDS = ("run", "replay", "report", "watch", "sweep", "partition", "methods",
 
 SIMULATOR = {
     "run": "Train a federation on this machine and stop it by a rule.",
-    "sweep": "Search for a good configuration; end hopeless trials early and good ones when they are done.",
+    "sweep": "Search for a good configuration; stop hopeless trials early and good ones once they converge.",
     "partition": "Show how the data would be split among clients.",
     "reproduce": "Draw the paper's tables and figures; train only what is not recorded yet.",
 }
-"""The commands that wait for torch, which takes seconds to import: only the one that is asked for is loaded."""
+"""The commands that need torch, which takes seconds to import: only the requested one is loaded."""
+
+
+CLOSED_PIPE = 141
+"""The status of a process that SIGPIPE ended, as shells report it."""
 
 
 class Commands(typer.core.TyperGroup):
@@ -85,7 +90,10 @@ def main() -> None:
     except BrokenPipeError:
         # whoever read the output has enough of it, as `head` has
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(141) from None
+        raise SystemExit(CLOSED_PIPE) from None
+    except SystemExit as end:
+        # rich leaves with status 1 when it meets a closed pipe
+        raise SystemExit(CLOSED_PIPE if isinstance(end.__context__, BrokenPipeError) else end.code) from None
     except MemoryError:
         _end("this does not fit into the memory of this process")
     except OSError as error:
@@ -102,6 +110,9 @@ def _asked() -> str:
 def _explain(error: click.ClickException) -> str:
     """What is wrong with a command line, and where help is."""
     said = error.format_message().rstrip(".")
+    hint = re.search(r" Did you mean .*?\?", said)
+    if hint:  # click and typer both add it
+        said = said.replace(hint[0], "") + hint[0]
     if isinstance(error, click.NoSuchOption) and error.option_name.lstrip("-") in STOPPING_OPTIONS:
         said = f"No such option {error.option_name}; use --{STOPPING_OPTIONS[error.option_name.lstrip('-')]}"
     ctx = error.ctx if isinstance(error, click.UsageError) else None

@@ -30,22 +30,22 @@ AreCheckpoints = Annotated[
 Start = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", rich_help_panel=MODELS, help="The model to measure distances from. Default: the first one."
+        metavar="FILE", rich_help_panel=MODELS, help="Measure distances from this model. Default: the first one."
     ),
 ]
 Include = Annotated[
     list[str] | None,
-    typer.Option(metavar="PATTERN", rich_help_panel=MODELS, help="Only arrays that match, e.g. 'model.*'."),
+    typer.Option(metavar="PATTERN", rich_help_panel=MODELS, help="Measure only arrays that match, e.g. 'model.*'."),
 ]
 Exclude = Annotated[
     list[str] | None,
-    typer.Option(metavar="PATTERN", rich_help_panel=MODELS, help="No arrays that match, e.g. '*.running_*'."),
+    typer.Option(metavar="PATTERN", rich_help_panel=MODELS, help="Ignore arrays that match, e.g. '*.running_*'."),
 ]
 Columns = Annotated[
     list[Any] | None,
-    typer.Option(click_type=ListOf(OneOf("name", (), others=True)), help="The columns of the table; --wide shows all."),
+    typer.Option(click_type=ListOf(OneOf("name", (), others=True)), help="Columns to show; --wide shows all."),
 ]
-Wide = Annotated[bool, typer.Option("--wide", help="All columns, in lines as long as they are.")]
+Wide = Annotated[bool, typer.Option("--wide", help="Show all columns, however long the lines get.")]
 
 
 class RuleName(OneOf):

@@ -58,7 +58,7 @@ def replay_command(
         list[Any] | None,
         typer.Option(
             click_type=RULE_LIST,
-            help=f"Rules to try: {', '.join([*RULES, *LIMITS])}. Default: those that watched the run, else growth.",
+            help=f"Rules to try: {', '.join([*RULES, *LIMITS])}. Default: the rules recorded with the run, or growth.",
         ),
     ] = None,
     threshold: Annotated[list[Any] | None, typer.Option(click_type=THRESHOLD_LIST, help="Thresholds to try.")] = None,
@@ -67,7 +67,7 @@ def replay_command(
         list[Any] | None, typer.Option(click_type=COUNT_LIST, help="Budgets to try, for the rule budget.")
     ] = None,
     column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The recorded column to read in the place of distance.")
+        str | None, typer.Option(metavar="NAME", help="Read this recorded column instead of distance.")
     ] = None,
     columns: Columns = None,
     wide: Wide = False,
@@ -78,13 +78,13 @@ def replay_command(
     exclude: Exclude = None,
     follow: Annotated[
         bool,
-        typer.Option("--follow", rich_help_panel="Saved models", help="Wait for more models and say when to stop."),
+        typer.Option("--follow", rich_help_panel="Saved models", help="Wait for more models, and say when to stop."),
     ] = False,
     average: Annotated[
         int | None,
         typer.Option(
             click_type=COUNT, rich_help_panel="Saved models",
-            help="Write the mean of this many models up to the stop, or up to the last one, into --output.",
+            help="Write the mean of this many models, up to the stop or the last one, to --output.",
         ),
     ] = None,
     output: Annotated[
@@ -93,10 +93,10 @@ def replay_command(
     ] = None,
     interval: Annotated[
         float,
-        typer.Option(click_type=POSITIVE, rich_help_panel="Saved models", help="Seconds between two looks."),
+        typer.Option(click_type=POSITIVE, rich_help_panel="Saved models", help="Seconds between checks."),
     ] = 1.0,
 ) -> None:  # fmt: skip
-    """Say where a rule would have stopped recorded runs, or saved models of any tool.
+    """Show where a rule would have stopped recorded runs, or models saved by any tool.
 
     PATH is a run folder, a folder of run folders, a trajectory or a CSV file.
 

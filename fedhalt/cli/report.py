@@ -22,10 +22,11 @@ def report_command(
     paths: RecordedPaths,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The file to write.")] = Path("report.html"),
     title: Annotated[
-        str | None, typer.Option(metavar="TITLE", help="The title. Default: what was trained, or how many runs.")
+        str | None,
+        typer.Option(metavar="TITLE", help="Title of the page. Default: what was trained, or how many runs."),
     ] = None,
     column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The recorded column to read in the place of distance.")
+        str | None, typer.Option(metavar="NAME", help="Read this recorded column instead of distance.")
     ] = None,
     checkpoints: AreCheckpoints = False,
     start: Start = None,
@@ -35,7 +36,7 @@ def report_command(
     """Write one HTML file about recorded runs; it opens from disk and needs no network.
 
     PATH is a run folder, a folder of run folders, a trajectory or a CSV file;
-    with --checkpoints a folder of saved models of any tool.
+    with --checkpoints, a folder of models saved by any tool.
 
     fedhalt report runs/ -o report.html
     """

@@ -32,7 +32,7 @@ def reproduce_command(
     names: Annotated[list[str] | None, typer.Argument(metavar="ITEM...", help="table2, fig-reason, …, or all.")] = None,
     listed: Annotated[
         bool,
-        typer.Option("--list", help="What is recorded, what is left, how long that takes here."),
+        typer.Option("--list", help="List what is recorded, what is left, and how long that would take here."),
     ] = False,
     scale: Annotated[
         str | None,
@@ -50,7 +50,7 @@ def reproduce_command(
         str | None, typer.Option(metavar="URL", help="Address of a Ray cluster. Default: one on this machine.")
     ] = None,
     parallel: Annotated[
-        int | None, typer.Option(click_type=COUNT, help="Runs at the same time. Default: one per core.")
+        int | None, typer.Option(click_type=COUNT, help="Runs to train at the same time. Default: one per core.")
     ] = None,
     workers: Annotated[int, typer.Option(click_type=COUNT, help="Workers of each run.")] = 1,
     device: Annotated[
@@ -59,18 +59,18 @@ def reproduce_command(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of run folders, shared by all items.")] = Path(
         "runs/paper"
     ),
-    results: Annotated[
-        Path, typer.Option(help="Folder of new rows, tables and figures; rows that are there already count.")
-    ] = Path("results"),
+    results: Annotated[Path, typer.Option(help="Folder for new rows, tables and figures; rows in it are used.")] = Path(
+        "results"
+    ),
     data_root: DataRoot = None,
     weights: Annotated[
         str | None, typer.Option(metavar="FILE", help="Start from this file instead of the hub's weights.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="With --list: one object on standard output.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --list: print one object.")] = False,
 ) -> None:
     """Draw the paper's tables and figures; train only what is not recorded yet.
 
-    Ours stand beside the paper's.
+    Our numbers are shown beside the paper's.
 
     fedhalt reproduce --list
     fedhalt reproduce table2 --scale small
@@ -108,7 +108,7 @@ def reproduce_command(
         typer.echo(sentence)
     left = len(found.missing(needs))
     if left:
-        typer.echo(f"{left} of the runs are not recorded: their cells are empty or of fewer seeds")
+        typer.echo(f"{left} of the runs are not recorded: their cells are empty or have fewer seeds")
 
 
 def _complete(found: Results, needs: list[Need], execution: Execution, recorded: bool) -> None:

@@ -11,6 +11,7 @@ from rich.console import Console
 from .. import files
 from ..errors import about, names_in, whole
 from ..integrations.trackers import TRACKERS, Tracking
+from ..measure.average import make_average
 from ..rules import RULES, NamedRule, named_rules
 from ..simulation.evaluation import EVALUATE
 from ..simulation.runner import STOPS, Progress, run
@@ -32,7 +33,7 @@ def run_command(
     rule: Annotated[
         list[Any] | None,
         typer.Option(
-            click_type=RULE_LIST, rich_help_panel=STOPPING, help="Rules of the list above. Default: growth."
+            click_type=RULE_LIST, rich_help_panel=STOPPING, help="Rules from the list above. Default: growth."
         ),
     ] = None,
     threshold: Annotated[
@@ -41,7 +42,7 @@ def run_command(
     ] = None,
     patience: Annotated[
         int | None,
-        typer.Option(click_type=COUNT, rich_help_panel=STOPPING, help="Rounds below it in a row. Default: 10."),
+        typer.Option(click_type=COUNT, rich_help_panel=STOPPING, help="Rounds in a row below threshold. Default: 10."),
     ] = None,
     rounds: Annotated[
         int | None,
@@ -60,14 +61,14 @@ def run_command(
         str | None,
         typer.Option(
             metavar="ROUNDS", rich_help_panel=STOPPING,
-            help="Also evaluate and keep the mean of the last models: 10, or running:10. Default: off.",
+            help="Also evaluate and keep the mean of the last models: 10 or running:10. Default: off.",
         ),
     ] = None,
     evaluate: Annotated[
         str | None,
         typer.Option(
             click_type=OneOf("what", EVALUATE), rich_help_panel=RUNNING,
-            help="Evaluate rounds, for curves, or only the models at stops, which is faster. Default: rounds.",
+            help="Evaluate rounds, for curves, or only the models at the stops, which is faster. Default: rounds.",
         ),
     ] = None,
     out: Annotated[
@@ -109,21 +110,21 @@ def run_command(
 
 HELP = f"""Train a federation on this machine and stop it by a rule.
 
-A first run, a minute on the digits that come with it:
+A first run, under a minute, on the digits data set that is included:
   fedhalt run --clients 20 --cohort 5 --c 0.5 --lr 0.05
 
 Choose data, method, learning rate and rules:
   fedhalt run --data blood --method fedprox --lr 0.01 --rule growth,val-loss
 
-What the options leave out has the paper's setting. The run is recorded in
+Options that you leave out have the paper's settings. The run is recorded in
 runs/: the same command resumes it, `fedhalt replay runs/` judges it again,
-`fedhalt report runs/` draws it.
+and `fedhalt report runs/` draws it.
 
-Rules and what they watch; they need no data unless it is said:
+Rules and what they watch (they need no data unless noted):
 {describe_rules(RULES)}
-minutes=90       time that was spent
+minutes=90       time spent
 megabytes=500    traffic, up and down
-val_accuracy>=0.8, val_loss<=0.3  a recorded metric that reaches a target
+val_accuracy>=0.8, val_loss<=0.3  a recorded metric reaches a target
 
 Stop by a rule, or after 90 minutes:
   fedhalt run --lr 0.05 --rule growth,minutes=90 --stop first
@@ -151,7 +152,7 @@ def _read(config: Path | None, given: dict[str, Any], typed: dict[str, Any]) -> 
 
 
 def _run(plan: _Plan, as_json: bool) -> RunSummary:
-    """Runs it under the eyes of a person; with `as_json` what they see goes to standard error."""
+    """Runs it and shows progress; with `as_json`, progress goes to standard error."""
     spec, watch, options, trackers, out = plan
     stopping = end_after_this_round()
     console = make_console(stderr=as_json)
@@ -185,6 +186,8 @@ def _run_options(besides: dict[str, Any]) -> dict[str, Any]:
     """What `run` takes besides the spec and the rules."""
     taken = ("stop", "device", "data_root", "average", "evaluate")
     options: dict[str, Any] = {name: besides[name] for name in taken if name in besides}
+    if "average" in besides:
+        make_average(besides["average"])  # said before anything is shown
     if "workers" in besides:
         options["workers"] = whole("workers", number_or_text(besides["workers"]))
     return {"rounds": _budget(besides), **options}
@@ -195,10 +198,10 @@ def _budget(besides: dict[str, Any]) -> int:
 
 
 def _say_what_is_there(console: Console, folder: Path) -> None:
-    """A run that is there already looks like magic unless one says so."""
+    """Says that the run exists, because a run that ends at once is surprising."""
     record = folder / "trajectory.jsonl"
     if record.is_file():
         number = max(0, record.read_bytes().count(b"\n") - 1)
         console.print(
-            f"{folder} holds {number} rounds already; only what is missing is trained", markup=False, soft_wrap=True
+            f"{folder} already holds {number} rounds; only missing rounds are trained", markup=False, soft_wrap=True
         )

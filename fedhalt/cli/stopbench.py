@@ -1,4 +1,4 @@
-"""`fedhalt stopbench`: stopping rules against each other on recorded runs."""
+"""`fedhalt stopbench`: compares stopping rules on recorded runs."""
 
 from __future__ import annotations
 
@@ -26,30 +26,35 @@ def stopbench_command(
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--runs", help="Recorded runs, packed or as run folders. Default: those of the package."),
+        typer.Option("--runs", help="Recorded runs, packed or as run folders. Default: those in the package."),
     ] = None,
     tune: Annotated[
-        str, typer.Option(metavar="TASK", help="The task that settings are chosen on; the others decide.")
+        str, typer.Option(metavar="TASK", help="Choose settings on this task and compare rules on the others.")
     ] = "blood",
     by: Annotated[
         str | None,
-        typer.Option(metavar="FIELD", help="Also apart by a field of the runs: data, model, method, skew, lr, seed."),
+        typer.Option(
+            metavar="FIELD", help="Also break down by a field of the runs: data, model, method, skew, lr, seed."
+        ),
     ] = None,
     results: Annotated[
-        Path | None, typer.Option(help="Write table, scores, curves and pictures to a folder stopbench in this one.")
+        Path | None, typer.Option(help="Write table, scores, curves and figures to stopbench/ in this folder.")
     ] = None,
     wide: Wide = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The scores as one object on standard output.")] = False,
-    record: Annotated[bool, typer.Option("--record", help="First train missing runs; packed in --results.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the scores as one object.")] = False,
+    record: Annotated[
+        bool, typer.Option("--record", help="Train missing runs first, and pack them into --results.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="With --record: folder of run folders.")] = Path("runs/paper"),
     parallel: Annotated[
-        int | None, typer.Option(click_type=COUNT, help="With --record: runs at the same time. Default: one per core.")
+        int | None,
+        typer.Option(click_type=COUNT, help="With --record: runs to train at the same time. Default: one per core."),
     ] = None,
     data_root: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="With --record: folder of the data files.")
     ] = None,
 ) -> None:
-    """Score stopping rules on recorded runs: accuracy given up against rounds used, and screening.
+    """Score stopping rules on recorded runs: accuracy lost against rounds used, and screening.
 
     fedhalt stopbench
     fedhalt stopbench --rule growth,exponent

@@ -26,9 +26,11 @@ from .types import COUNT, OneOf, flat
 
 
 def sweep_command(
-    file: Annotated[Path, typer.Argument(metavar="SWEEP.TOML", help="The space and the settings of the sweep.")],
-    compare: Annotated[bool, typer.Option("--compare", help="Record all, then judge every way of stopping.")] = False,
-    picture: Annotated[Path | None, typer.Option(help="Where --compare draws. Default: OUT/compare.png.")] = None,
+    file: Annotated[Path, typer.Argument(metavar="SWEEP.TOML", help="The search space and the settings of the sweep.")],
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Train all configurations in full, then compare ways of stopping.")
+    ] = False,
+    picture: Annotated[Path | None, typer.Option(help="Figure that --compare draws. Default: OUT/compare.png.")] = None,
     rounds: Annotated[
         int | None, typer.Option(click_type=COUNT, help="Budget of rounds per trial. Default: 500.")
     ] = None,
@@ -55,7 +57,9 @@ def sweep_command(
     address: Annotated[
         str | None, typer.Option(metavar="URL", help="Address of a Ray cluster. Default: one on this machine.")
     ] = None,
-    parallel: Annotated[int | None, typer.Option(click_type=COUNT, help="Trials at the same time. Default: 1.")] = None,
+    parallel: Annotated[
+        int | None, typer.Option(click_type=COUNT, help="Trials to run at the same time. Default: 1.")
+    ] = None,
     workers: Annotated[int | None, typer.Option(click_type=COUNT, help="Workers of each trial. Default: 1.")] = None,
     out: Annotated[str | None, typer.Option(metavar="FOLDER", help="Folder of run folders. Default: runs.")] = None,
     data_root: DataRoot = None,
@@ -66,7 +70,7 @@ def sweep_command(
     wide: Wide = False,
     as_json: JsonObject = False,
 ) -> None:
-    """Search for a good configuration; end hopeless trials early and good ones when they are done.
+    """Search for a good configuration; stop hopeless trials early and good ones once they converge.
 
     fedhalt sweep examples/sweep.toml --parallel 2
     """
@@ -94,7 +98,7 @@ def sweep_command(
 def _run(
     read: Plan, trackers: Trackers, as_json: bool, chosen: Sequence[str] = USUAL, wide: bool = False
 ) -> tuple[list[Trial], bool]:
-    """Runs the sweep under the eyes of a person."""
+    """Runs the sweep and shows progress."""
     console = make_console(stderr=as_json)
     stopping = end_after_this_round()
     with contextlib.ExitStack() as stack:

@@ -24,11 +24,13 @@ def watch_command(
     port: Annotated[
         int, typer.Option(click_type=Integer(min=0, max=2**16 - 1), help="Port on 127.0.0.1; 0 for any free one.")
     ] = 0,
-    terminal: Annotated[bool, typer.Option("--terminal", help="A table here instead of a page in a browser.")] = False,
+    terminal: Annotated[
+        bool, typer.Option("--terminal", help="Show a table here instead of a page in a browser.")
+    ] = False,
     columns: Columns = None,
     wide: Wide = False,
     rule: Annotated[
-        str, typer.Option(click_type=RULE, help=f"The rule to begin with: {', '.join(RULE.choices)}.")
+        str, typer.Option(click_type=RULE, help=f"The rule to start with: {', '.join(RULE.choices)}.")
     ] = "growth",
     threshold: Annotated[
         float | None, typer.Option(click_type=POSITIVE, help="Its threshold. Default: the rule's own.")
@@ -40,7 +42,7 @@ def watch_command(
     """Show runs live, in a browser or as a table in the terminal, until Ctrl-C.
 
     PATH is a run folder, a folder of run folders, a trajectory or a CSV file;
-    one that is not there yet is waited for.
+    watch waits for a path that does not exist yet.
 
     fedhalt watch runs/
     """

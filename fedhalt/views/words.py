@@ -17,7 +17,7 @@ SIGNALS = {
     "relative-update": "update",
     "weight-diff": "update",
 }
-"""What a rule holds against its threshold, in a word."""
+"""What a rule compares with its threshold, in a word."""
 
 METRICS = {
     "val-loss": "loss",
@@ -32,14 +32,14 @@ WATCHED = {
     "growth-authors": "the same with its sign, as the authors' code computes it",
     "val-loss": "loss that no longer falls",
     "val-accuracy": "accuracy that no longer rises",
-    "client-loss": "mean loss of the clients that no longer falls",
-    "client-accuracy": "mean accuracy of the clients that no longer rises",
+    "client-loss": "clients' loss that no longer falls",
+    "client-accuracy": "clients' accuracy that no longer rises",
     "difference": "change of the distance from the start",
-    "relative-update": "size of the update against the distance",
-    "weight-diff": "size of the update against the parameters",
-    "wandering": "updates that cancel out: ends hopeless runs",
-    "forward": "growth of the movement in one direction",
-    "drift": "movement of 20 rounds against their scatter",
+    "relative-update": "size of the update relative to the distance",
+    "weight-diff": "size of the update relative to the parameters",
+    "wandering": "updates that cancel out; ends hopeless runs",
+    "forward": "growth of the accumulated forward movement",
+    "drift": "movement over 20 rounds relative to their scatter",
     "budget": "nothing: it stops after --rounds",
 }
 """What a rule watches, as help says it."""
@@ -56,7 +56,7 @@ REASONS = {
 }
 
 CLOCKS = ("growth", "growth-authors", "forward")
-"""Rules whose signal falls with the rounds even while the model goes on as before."""
+"""Rules whose signal falls as rounds pass, even while the model keeps moving as before."""
 
 NO_MOTION_YET = 2
 """Rounds after which a motion is known: two distances have one slope, and that says nothing yet."""
@@ -126,13 +126,13 @@ def advise(drift: float) -> str:
     """What drift_10 says about shipping the average of the last ten rounds.
 
     >>> advise(2.6)
-    'rounds scatter around one place: ship the average'
+    'rounds only scatter around one point: an average of recent models helps most'
     """
     if drift < SCATTERING:
-        return "rounds scatter around one place: ship the average"
+        return "rounds only scatter around one point: an average of recent models helps most"
     if drift < DRIFTING:
-        return "rounds still move, and scatter: the average usually helps"
-    return "rounds move on: the average may lag behind the last model"
+        return "rounds move and scatter: an average of recent models usually helps"
+    return "rounds keep moving: an average of recent models may lag behind the last one"
 
 
 def format_stop(reason: str, word: str, rule: str = "") -> str:
@@ -170,10 +170,13 @@ def describe_rules(rules: Iterable[str]) -> str:
     growth           growth of the distance from the start (the paper's rule)
     val-loss         loss that no longer falls (needs validation data)
     """
-    return "\n".join(
-        f"{rule:15}  {WATCHED.get(rule, '')}{' (needs validation data)' if needs_data(rule) else ''}".rstrip()
-        for rule in rules
-    )
+    return "\n".join(f"{rule:15}  {WATCHED.get(rule, '')}{_data_needed(rule)}".rstrip() for rule in rules)
+
+
+def _data_needed(rule: str) -> str:
+    if not needs_data(rule):
+        return ""
+    return " (needs client data)" if rule.startswith("client") else " (needs validation data)"
 
 
 def format_metric(column: str) -> str:

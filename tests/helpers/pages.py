@@ -24,7 +24,7 @@ from helpers.commands import LIMIT
 from helpers.places import ROOT
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.M | re.S)
-BY_CHANCE = r"^\S+ stops at round \d+: |^drift: |the model still moved at the stop"
+BY_CHANCE = r"^\S+ stops at round \d+: |^drift: |the model was still moving at the stop"
 """Lines of a run that another processor may print elsewhere, with other words, or not at all."""
 MOTIONS = ("still moving", "diffusing", "saturated", "going nowhere", "diverging")
 

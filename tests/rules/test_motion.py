@@ -223,7 +223,7 @@ def clock(tmp_path):
 
 def test_replay_says_it(clock, fedhalt):
     out = fedhalt("replay", clock)[1]
-    assert "growth below threshold" in out and "The model still moved at the stop" in out
+    assert "growth below threshold" in out and "The model was still moving at the stop" in out
     assert "diffusing (0.42)" in fedhalt("replay", clock, "--wide")[1]
     stopped, never = json.loads(fedhalt("replay", clock, "--threshold", "0.01,1e-9", "--json")[1])
     assert (
@@ -261,7 +261,7 @@ def test_the_page_says_it(visit, clock, tmp_path):
     report([clock], tmp_path / "one.html")
     page = visit((tmp_path / "one.html").as_uri())
     says = page.locator("#says").text_content()
-    assert "growth below threshold; model diffusing. The model was still moving: growth fell because rounds" in says
+    assert "growth below threshold; model diffusing. The model was still moving: growth fell because" in says
     assert "growth below threshold; model diffusing" in page.locator("#tiles").text_content()
     assert "model diffusing (0.42)" in page.locator("output").text_content()
     assert page.locator("figcaption", has_text="xponent").count() == 1

@@ -104,7 +104,7 @@ def _notes(verdicts: Sequence[Verdict], chosen: Sequence[str]) -> list[str]:
         lines.append(f"{rule}: {', '.join([*_settings(same), _needs(rule)])}")
     planned = {verdict.planned for verdict in verdicts}
     if "saved" in chosen and len(planned) == 1:
-        lines.append(f"saved: share of {plural(planned.pop(), 'round')}, the budget or all that is recorded")
+        lines.append(f"saved: share of {plural(planned.pop(), 'round')}, the budget or all recorded rounds")
     metrics = {verdict.metric for verdict in verdicts if verdict.metric}
     if "accuracy" in chosen and metrics:
         lines.append(
@@ -113,7 +113,7 @@ def _notes(verdicts: Sequence[Verdict], chosen: Sequence[str]) -> list[str]:
     clocks = [verdict for verdict in verdicts if is_clock(verdict.reason, verdict.motion, verdict.rule)]
     if clocks:
         where = "The" if len(verdicts) == 1 else f"In {len(clocks)} of {len(verdicts)} rows the"
-        lines.append(f"{where} model still moved at the stop: growth got small because rounds went by")
+        lines.append(f"{where} model was still moving at the stop: growth is small because many rounds have passed")
     return lines
 
 

@@ -179,10 +179,11 @@ def show_summary(console: Console, summary: RunSummary) -> None:
     console.print(_result(summary, budget), markup=False)
     console.print()
     if summary.rules:
+        not_stopped = "not yet" if summary.reason == "interrupted" else "never"
         columns: list[Column[RuleSummary]] = [
             Column("rule", lambda rule: rule.rule, words=True),
             Column("needs", lambda rule: "validation data" if needs_data(rule.rule) else "no data", words=True),
-            Column("stop", lambda rule: str(rule.stop_round or "never")),
+            Column("stop", lambda rule: str(rule.stop_round or not_stopped)),
             Column("saved", lambda rule: format_percent(_saved(rule, budget), 0)),
             Column("accuracy", lambda rule: format_percent(rule.accuracy)),
             Column("why", lambda rule: format_reason(rule.reason, rule.rule) or "-", words=True),
@@ -200,7 +201,7 @@ def _saved(rule: RuleSummary, budget: int) -> float | None:
 
 
 def _result(summary: RunSummary, budget: int) -> str:
-    """The sentence that a stranger takes home: of the first rule that needs no data, beside the best that does."""
+    """The result in one sentence: the first rule that needs no data, beside the best one that does."""
     accuracy = f", accuracy {format_percent(summary.accuracy)}" if summary.accuracy is not None else ""
     if summary.reason == "interrupted":
         return f"interrupted after {summary.rounds} of {budget} rounds; run the same command to resume"
@@ -235,14 +236,15 @@ def _notes(summary: RunSummary, budget: int) -> list[str]:
     if name:
         lines.append(f"accuracy: {format_metric(name)}, mean of {LAST} evaluations up to the stop")
     if any(rule.accuracy_average is not None for rule in summary.rules):
-        lines.append("average: the same metric of the mean of the last models, at the stop")
+        lines.append("average: the same metric for the mean of the last models, at the stop")
     if summary.drift is not None:
         lines.append(f"drift: {format_drift(summary.drift)}; {advise(summary.drift)}")
     for rule in summary.rules:
         if is_clock(rule.reason, rule.motion, rule.rule):
             exponent = f" (exponent {format_number(rule.exponent, digits=2)})"
             lines.append(
-                f"{rule.rule}: the model still moved at the stop{exponent}; growth got small as rounds went by"
+                f"{rule.rule}: the model was still moving at the stop{exponent}; "
+                "growth is small because many rounds have passed"
             )
     lines.append(f"files: {summary.run}")
     kept = [*((rule.model, rule.average) for rule in summary.rules), (summary.model, summary.average)]

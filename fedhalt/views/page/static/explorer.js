@@ -144,16 +144,16 @@ function sentence(all, one, run) {
   const rule = `The rule ${state.rule} (${settings.join(", ")})`;
   if (one) return sentenceOfOne(rule, one, run);
   if (!all.judged) return `${rule} can judge no run here.`;
-  const often = all.median === null ? "" : `, at the median after round ${text.number(all.median)}`;
+  const often = all.median === null ? "" : `, with a median stop after round ${text.number(all.median)}`;
   const saves = all.share === null ? "" : ` It saves ${text.percent(all.share)} of the rounds`;
   const kept = all.kept === null ? "" : ` and keeps ${text.percent(all.kept)} of the best accuracy`;
   const clock = all.clock
-    ? ` In ${counted(all.clock, "run")} the model was still moving: growth fell because rounds went by.`
+    ? ` In ${counted(all.clock, "run")} the model was still moving: growth fell because many rounds had passed.`
     : "";
   return `${rule} stops ${all.stopped} of ${counted(all.judged, "run")}${often}.${saves}${saves && kept}${saves && "."}${clock}`;
 }
 
-const CLOCK = " The model was still moving: growth fell because rounds went by, not because training settled.";
+const CLOCK = " The model was still moving: growth fell because many rounds had passed, not because training settled.";
 
 function sentenceOfOne(rule, one, run) {
   if (one.problem) return `${rule} cannot judge this run: ${one.problem}.`;
