@@ -98,7 +98,7 @@ CNN = Scale(
     "the network that the small scale trains whole",
 )  # fmt: skip
 NETWORK = Scale(
-    "network", ("blood", "derma"), 150, {"good": 0.1, "middle": 0.3, "bad": 1.0},
+    "network", ("blood", "derma"), 150, {"good": 0.01, "middle": 0.03, "bad": 0.1},
     {
         "model": "tf_efficientnet_lite0", "pretrained": True, "resize": 32, "buffers": "frozen", "channels_last": True,
         "evaluate_every": 5,

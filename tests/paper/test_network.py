@@ -105,7 +105,7 @@ def made_up(need, level):
 
 def recorded(folder, count=None):
     """Rows as if the first runs of the list were trained, after the pilot."""
-    levels = {0.01: 0.4, 0.03: 0.6, 0.1: 0.5, 0.3: 0.3, 1.0: 0.12}
+    levels = {0.003: 0.4, 0.01: 0.6, 0.03: 0.5, 0.1: 0.3, 1.0: 0.12}
     results = Results(folder / "network")
     for need in pilot.specs(NETWORK):
         assert results.add(need, made_up(need, levels[need.spec.lr]))
@@ -189,7 +189,7 @@ def test_an_item_of_the_network_scale_elsewhere_is_refused(fedhalt):
 
 def test_the_pilot_chooses(tmp_path):
     results = recorded(tmp_path, 0)
-    assert pilot.choose(results, NETWORK) == {"good": 0.03, "middle": 0.3, "bad": 1.0}
+    assert pilot.choose(results, NETWORK) == {"good": 0.01, "middle": 0.1, "bad": 1.0}
     results.curves.pop(next(pilot.specs(NETWORK)).spec.id)
     assert pilot.choose(results, NETWORK) is None
 
@@ -197,8 +197,8 @@ def test_the_pilot_chooses(tmp_path):
 def test_everything_else_is_trained_at_the_rates_that_the_pilot_chose(fedhalt, tmp_path, without_rows):
     results = recorded(tmp_path, 0)
     scale = pilot.rated(results, NETWORK)
-    assert scale.rates == {"good": 0.03, "middle": 0.3, "bad": 1.0}
-    assert [need.spec.lr for need in plan.lines(scale)][:11] == [0.03] * 10 + [1.0]
+    assert scale.rates == {"good": 0.01, "middle": 0.1, "bad": 1.0}
+    assert [need.spec.lr for need in plan.lines(scale)][:11] == [0.01] * 10 + [1.0]
     assert pilot.rated(Results(tmp_path / "none"), NETWORK) is NETWORK and pilot.rated(results, SMALL) is SMALL
     need = next(plan.lines(scale))
     results.add(need, made_up(need, 0.7))
