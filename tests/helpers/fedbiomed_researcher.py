@@ -58,4 +58,7 @@ if what == "full":
 else:
     watch = run_until(experiment, **options)
     keep("final")
+    if watch.averages:
+        experiment.training_plan().set_model_params(watch.model("average"))
+        keep("average")
     (folder / "told").write_text(f"{watch.told}\n{len(experiment.training_replies())}")

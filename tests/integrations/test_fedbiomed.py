@@ -92,9 +92,11 @@ def full(federation):
 def test_an_experiment_stops_where_the_full_run_replayed_says_with_that_rounds_model(federation, full, tmp_path):
     stop, models = full
     kept = federation / "stopped"
-    found = run(federation, "stop", kept, **RULE, trajectory=str(tmp_path / "trajectory.jsonl"))
+    found = run(federation, "stop", kept, **RULE, average=3, trajectory=str(tmp_path / "trajectory.jsonl"))
     assert sorted(found) == list(range(stop + 1)) and all(same(found[r], models[r]) for r in found)
     assert same(dict(np.load(kept / "final.npz")), models[stop])
+    mean = np.mean([models[r]["weight"] for r in range(stop - 2, stop + 1)], axis=0)
+    assert np.load(kept / "average.npz")["weight"] == pytest.approx(mean)
     record = Trajectory.load(tmp_path / "trajectory.jsonl")
     assert len(record) == stop and record.header["budget"] == ROUNDS
     told, replies = (kept / "told").read_text().splitlines()
