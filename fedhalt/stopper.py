@@ -360,7 +360,7 @@ class EarlyStopper:
             "motion": saved.get("motion", unknown),
         }
         arrays = {kind: tensors.read(folder / os.path.basename(name)) for kind, name in saved["arrays"].items()}
-        if "start" in arrays:
+        if arrays:
             stopper._meter = Meter(arrays["start"], _columns(stopper.rule))
             stopper._meter.include, stopper._meter.exclude = saved["include"], saved["exclude"]
             if stopper._meter.previous is not None:
@@ -395,7 +395,8 @@ class EarlyStopper:
         return stopper
 
     def _load_tail(self, folder: Path, saved: dict[str, Any]) -> None:
-        self.average = make_average(saved["average"]).setting if saved.get("average") is not None else None
+        with about(folder / STATE):
+            self.average = make_average(saved["average"]).setting if saved.get("average") is not None else None
         self._tail = _tail(self.rule, self.average)
         if "tail" in saved:  # version 0.1 had none
             self._tail_files = saved["tail"]["files"]
@@ -439,7 +440,7 @@ def _load_state(path: Path) -> dict[str, Any]:
     if not isinstance(sealed, dict) or sealed.get("fedhalt") != "stopper" or sealed.get("version") != 1:
         raise FedhaltError(f"{path} was not written by this version of fedhalt's EarlyStopper.save")
     text = sealed.get("saved")
-    if not isinstance(text, str) or files.digest(text.encode()) != sealed.get("digest"):
+    if not isinstance(text, str) or files.digest(text.encode(errors="surrogatepass")) != sealed.get("digest"):
         raise FedhaltError(f"{path} is damaged: its digest does not match its content")
     with files.taken_from(path):
         saved: dict[str, Any] = files.from_json(text)
