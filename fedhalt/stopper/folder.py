@@ -41,7 +41,7 @@ def read_state(path: Path) -> dict[str, Any]:
     if not isinstance(sealed, dict) or sealed.get("fedhalt") != "stopper" or sealed.get("version") != 1:
         raise FedhaltError(f"{path} was not written by this version of fedhalt's EarlyStopper.save")
     text = sealed.get("saved")
-    if not isinstance(text, str) or files.digest(text.encode()) != sealed.get("digest"):
+    if not isinstance(text, str) or files.digest(text.encode(errors="surrogatepass")) != sealed.get("digest"):
         raise FedhaltError(f"{path} is damaged: its digest does not match its content")
     with files.taken_from(path):
         saved: dict[str, Any] = files.from_json(text)

@@ -358,7 +358,7 @@ class EarlyStopper:
 
     def _load_arrays(self, folder: Path, saved: dict[str, Any]) -> None:
         arrays = {kind: read_arrays(folder, name) for kind, name in saved["arrays"].items()}
-        if "start" not in arrays:
+        if not arrays:
             return
         self._meter = Meter(arrays["start"], _columns(self.rule))
         self._meter.include, self._meter.exclude = saved["include"], saved["exclude"]
@@ -370,7 +370,8 @@ class EarlyStopper:
         self._load_tail(folder, saved)
 
     def _load_tail(self, folder: Path, saved: dict[str, Any]) -> None:
-        self.average = make_average(saved["average"]).setting if saved.get("average") is not None else None
+        with about(folder / STATE):
+            self.average = make_average(saved["average"]).setting if saved.get("average") is not None else None
         self._tail = _tail(self.rule, self.average)
         if "tail" in saved:  # version 0.1 had none
             self._tail_files = saved["tail"]["files"]

@@ -117,7 +117,7 @@ def _unseal(path: Path, r: int) -> dict[str, Any]:
     if isinstance(sealed, dict) and sealed.keys() == UNSEALED:
         return sealed
     text = sealed.get("saved") if isinstance(sealed, dict) else None
-    if not isinstance(text, str) or files.digest(text.encode()) != sealed.get("digest"):
+    if not isinstance(text, str) or files.digest(text.encode(errors="surrogatepass")) != sealed.get("digest"):
         raise FedhaltError(f"{path} is damaged: its digest does not match its content")
     if sealed.get("fedhalt") != "flower" or sealed.get("version") != 2:
         raise FedhaltError(f"{path} was not written by this version of fedhalt")

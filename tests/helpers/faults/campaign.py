@@ -85,7 +85,7 @@ class Campaign:
         return attempt(work)
 
     def _seen(self, folder):
-        return attempt(lambda: json.dumps(self.make(self.rounds).seen(folder)))
+        return attempt(lambda: json.dumps(self.make(self.rounds).seen(folder), sort_keys=True))
 
     def goes_on(self, folder, least=None):
         """What is wrong when an undisturbed process goes on; it may not train the first `least` rounds again.

@@ -28,7 +28,7 @@ class Workload(Plain):
 
     def seen(self, folder):
         run = folder / SPEC.id
-        models = {path.name: path.read_bytes().hex() for path in (run / "models").iterdir()}
+        models = {path.name: path.read_bytes().hex() for path in sorted((run / "models").iterdir())}
         return {"rows": rows_of(run / "trajectory.jsonl"), "models": models, "left": leftovers(run)}
 
     def recorded(self, folder):
