@@ -75,7 +75,7 @@ def train(record: Path, seed: int = 0) -> tuple[Trajectory, list[float]]:
             print(f"round {r:3}  distance {status.value:6.3f}  growth {growth}  streak {status.streak:2}/10")
         if status.stop and not stopped:
             print(f"-> stop at round {r} of {ROUNDS}: growth below threshold for 10 rounds\n")
-            stopped = True  # a real server would break here; we go on to see what the other rules do
+            stopped = True  # a real server would break here; we continue to see what the other rules do
     return stopper.trajectory, averaged
 
 

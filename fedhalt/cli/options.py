@@ -74,7 +74,7 @@ def refuse_without_checkpoints(given: dict[str, Any]) -> None:
     """Says which of these options was given, if any."""
     for option, value in given.items():
         if value:
-            raise FedhaltError(f"{option} goes with --checkpoints and a folder of saved models")
+            raise FedhaltError(f"{option} needs --checkpoints and a folder of saved models")
 
 
 class Command(typer.core.TyperCommand):

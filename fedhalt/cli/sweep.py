@@ -82,7 +82,7 @@ def sweep_command(
     read, tracked = plan.load(file, given | ({"track": flat(track)} if track else {}))
     trackers = Trackers(tracked)
     if picture is not None and not compare:
-        raise FedhaltError(f"--picture {picture} goes with --compare")
+        raise FedhaltError(f"--picture {picture} needs --compare")
     if compare:
         _compare(read, trackers, picture, as_json, wide)
         return

@@ -19,9 +19,9 @@ __all__ = ["run_until"]
 def run_until(
     experiment: Any, threshold: float | None = None, patience: int | None = None, **options: Unpack[FurtherOptions]
 ) -> Watch:
-    """Runs an experiment up to its round limit, or until the rule says stop; the training plan then has that model.
+    """Runs an experiment until the rule stops it, at most to its round limit; the training plan then has that model.
 
-    An experiment that `Experiment.load_breakpoint` restored goes on where it was, with the folder `state`.
+    An experiment that `Experiment.load_breakpoint` restored resumes where it was, with the folder `state`.
 
     Args:
         experiment: An `Experiment` with a training plan and a `round_limit`.

@@ -1,6 +1,6 @@
 """lightning: a Callback that ends training and fine-tuning, and averages the last models.
 
-The stopper is part of every checkpoint of the Trainer, and goes on from there.
+The stopper is part of every checkpoint of the Trainer, and resumes from there.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class EarlyStopping(Callback):
         return model
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """The weights are the start; a resumed training goes on from its checkpoint."""
+        """The weights are the start; a resumed run continues from its checkpoint."""
         if isinstance(trainer.strategy, (DeepSpeedStrategy, FSDPStrategy)):
             raise FedhaltError(
                 f"with {type(trainer.strategy).__name__} every process holds a part of the model only: give "

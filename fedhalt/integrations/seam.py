@@ -109,9 +109,9 @@ class Watch:
         self.folder: StateFolder | None = None
 
     def begin(self, start: Any, budget: int | None = None, done: int | None = None) -> None:
-        """Begins with the parameters before round 1, or goes on where the state folder is.
+        """Begins with the parameters before round 1, or resumes from the state folder.
 
-        A run that the rule has already ended is `stopped` afterwards.
+        A run that the rule has already ended is then `stopped`.
 
         Args:
             start: theta_0. A resumed run measures from the one that was saved.

@@ -1,6 +1,6 @@
 """transformers: a TrainerCallback that ends training and fine-tuning, and averages the last models.
 
-The stopper is saved in every checkpoint of the Trainer (`checkpoint-N/fedhalt`), and goes on from there.
+The stopper is saved in every checkpoint of the Trainer (`checkpoint-N/fedhalt`), and resumes from there.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class EarlyStopping(TrainerCallback):
         return model
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """The pretrained weights are the start; a resumed training goes on from its checkpoint."""
+        """The pretrained weights are the start; a resumed run continues from its checkpoint."""
         if args.deepspeed or args.fsdp:
             raise FedhaltError(
                 "with deepspeed or fsdp every process holds a part of the model only: give "

@@ -113,9 +113,12 @@ def hyperparameters(name: str) -> dict[str, Any]:
     Returns:
         The hyperparameters with their defaults.
 
+    Raises:
+        FedhaltError: If there is no such method.
+
     Examples:
         >>> from fedhalt.methods import hyperparameters
         >>> hyperparameters("fedprox")
         {'server_lr': 1.0, 'lam': 0.001}
     """
-    return {field.name: field.default for field in dataclasses.fields(METHODS[name])}
+    return {field.name: field.default for field in dataclasses.fields(METHODS[require_one_of("method", name, METHODS)])}

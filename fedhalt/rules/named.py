@@ -159,6 +159,9 @@ def accepts(name: str) -> list[str]:
     Returns:
         The names of its settings.
 
+    Raises:
+        FedhaltError: If there is no such rule.
+
     Examples:
         >>> from fedhalt.rules import accepts
         >>> accepts("budget")

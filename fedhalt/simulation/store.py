@@ -140,7 +140,7 @@ class RunFolder:
                 warnings.warn(f"{path} is gone: the run has no such model any more", stacklevel=3)
             return None
         if saved and files.digest(files.read(path), 8) != saved:
-            raise FedhaltError(f"{path} is damaged: its digest does not match; remove it to go on without that model")
+            raise FedhaltError(f"{path} is damaged: wrong digest; remove it to continue without that model")
         return os.fspath(path)
 
     def _saved_models(self, last: int) -> dict[str, str]:

@@ -111,6 +111,10 @@ def sweep(
     Returns:
         The trials.
 
+    Raises:
+        MissingExtra: If the sampler or the executor needs a package that is not installed.
+        FedhaltError: If the folder, the storage or the cluster cannot be used.
+
     Examples:
         >>> import tempfile
         >>> from fedhalt.tuning import plan, sweep

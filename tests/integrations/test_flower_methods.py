@@ -156,7 +156,7 @@ def test_a_killed_server_goes_on_to_the_same_numbers_with_memories_on_disk(name,
 def test_without_disk_the_continued_run_says_what_was_lost(name, tmp_path, caplog):
     difference, _ = interrupted(name, tmp_path)
     assert difference > 0
-    assert "came without what they remembered of earlier rounds" in caplog.text
+    assert "have lost their memory of earlier rounds" in caplog.text
     assert "memory=FOLDER" in caplog.text
 
 

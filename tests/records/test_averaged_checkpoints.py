@@ -63,7 +63,7 @@ def test_what_cannot_be_done_is_said(models, said, tmp_path):
     assert "one folder and one rule, not of 1 and 2" in said(
         "replay", folder, "--checkpoints", "--average", 3, "-o", out, "--threshold", "0.1,0.2", code=2
     )
-    assert "goes with --checkpoints" in said("replay", folder, "--average", 3, "-o", out, code=2)
+    assert "needs --checkpoints" in said("replay", folder, "--average", 3, "-o", out, code=2)
     assert ".safetensors" in said("replay", folder, "--checkpoints", "--average", 3, "-o", tmp_path / "x.pt", code=2)
     inside = folder / "mean.safetensors"
     assert "among the models" in said("replay", folder, "--checkpoints", "--average", 3, "-o", inside, code=2)

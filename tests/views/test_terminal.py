@@ -107,7 +107,7 @@ def test_saved_models_become_a_report(tmp_path, said):
         np.save(tmp_path / "models" / f"{r}.npy", np.full(3, r**0.5))
     out = tmp_path / "page.html"
     assert "1 run" in said("report", tmp_path / "models", "--checkpoints", "-o", out) and out.stat().st_size > 1000
-    assert "--start goes with --checkpoints" in said("report", tmp_path / "models", "--start", "x", code=2)
+    assert "--start needs --checkpoints" in said("report", tmp_path / "models", "--start", "x", code=2)
 
 
 @pytest.mark.parametrize("changes, names", [

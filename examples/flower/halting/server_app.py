@@ -27,7 +27,7 @@ def main(grid: Grid, context: Context) -> None:
         patience=config["patience"],
         state=config["state"] or None,
         trajectory=config["trajectory"] or None,
-        overwrite=True,  # a second run replaces the record of the first; with a state folder, it goes on with it
+        overwrite=True,  # a second run replaces the record of the first; with a state folder, it continues it
     )
 
     def evaluate(server_round: int, arrays: ArrayRecord) -> MetricRecord:

@@ -277,7 +277,7 @@ class FedMethod(FedAvg):
         lost = [client for client in empty if client in self.visited or self._unknown(client)]
         if lost:
             LOG.warning(
-                "fedhalt: clients %s came without what they remembered of earlier rounds and begin anew; "
+                "fedhalt: clients %s have lost their memory of earlier rounds and start over; "
                 "memory=FOLDER in a node's configuration keeps it over a restart",
                 lost,
             )

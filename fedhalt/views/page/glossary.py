@@ -135,7 +135,7 @@ TERMS: dict[str, tuple[str, str, str]] = {
     ),
     "best": (
         "best",
-        "The highest accuracy in the whole record (mean of five evaluated rounds). It is known only afterwards.",
+        "The highest accuracy in the whole record (mean of five evaluated rounds). It is known only afterward.",
         "report.md",
     ),
     "kept": (
@@ -150,8 +150,7 @@ TERMS: dict[str, tuple[str, str, str]] = {
     ),
     "learned": (
         "never learned",
-        "A run whose accuracy never rose 5 points above its first evaluated round. Keeping 100% of nothing would "
-        "say nothing.",
+        "A run whose accuracy never rose 5 points above its first evaluated round. It has no accuracy to keep.",
         "report.md",
     ),
     "budget": (

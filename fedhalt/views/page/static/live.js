@@ -1,5 +1,5 @@
 "use strict";
-// The live page: asks the server what changed, once a second; whatever happens to it, it goes on asking.
+// The live page: asks the server what changed, once a second; whatever happens, it keeps asking.
 
 const PAUSE = 1000;
 
@@ -30,7 +30,7 @@ async function follow() {
     at("live").classList.toggle("problem", !heard);
     at("live").textContent = heard
       ? `Live: ${heard.quiet === null ? "nothing is recorded yet" : `last change ${text.seconds(heard.quiet)} ago`}.`
-      : "The server does not answer; the page shows what it had and goes on asking.";
+      : "The server does not answer. The page shows the last data and keeps trying.";
     await new Promise((resolve) => {
       setTimeout(resolve, PAUSE);
     });
