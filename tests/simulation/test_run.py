@@ -259,7 +259,7 @@ def test_going_on_after_a_stop_does_not_announce_it_again(tmp_path, said):
     line += ["--rule", "growth,budget"]
     first, again = said(*line, "--rounds", 6), said(*line, "--rounds", 8)
     assert first.count("growth stops at round") == 1 and again.count("growth stops at round") == 0
-    assert "holds 6 rounds already" in again and "growth done" in again
+    assert "already holds 6 rounds" in again and "growth done" in again
     assert "budget stops at round 8: budget spent" in again
 
 
