@@ -36,6 +36,8 @@ SIMULATOR = {
 
 CLOSED_PIPE = 141
 """The status of a process that SIGPIPE ended, as shells report it."""
+SUGGESTION = re.compile(r" *\(?Did you mean (?:one of: )?(.*?)\?\)?")
+"""What click and typer add to a misspelled command or option."""
 
 
 class Commands(typer.core.TyperGroup):
@@ -110,9 +112,9 @@ def _asked() -> str:
 def _explain(error: click.ClickException) -> str:
     """What is wrong with a command line, and where help is."""
     said = error.format_message().rstrip(".")
-    hint = re.search(r" Did you mean .*?\?", said)
-    if hint:  # click and typer both add it
-        said = said.replace(hint[0], "") + hint[0]
+    hint = SUGGESTION.search(said)
+    if hint:  # click and typer both add one, each in its own words
+        said = f"{SUGGESTION.sub('', said)} Did you mean {hint[1]}?"
     if isinstance(error, click.NoSuchOption) and error.option_name.lstrip("-") in STOPPING_OPTIONS:
         said = f"No such option {error.option_name}; use --{STOPPING_OPTIONS[error.option_name.lstrip('-')]}"
     ctx = error.ctx if isinstance(error, click.UsageError) else None

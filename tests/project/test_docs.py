@@ -34,10 +34,11 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_to_files_and_headings(page):
     for target, anchor in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8")):
+        file = page.parent / target if target else page
         if "://" not in target:
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+            assert file.exists(), f"{page.name} links to {target}"
         if anchor:
-            headings = re.findall(r"^#+ (.*)$", (page.parent / target).read_text(encoding="utf-8"), re.M)
+            headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.M)
             assert anchor in [re.sub(r"[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in headings], anchor
 
 
