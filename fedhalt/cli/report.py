@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import signal
 import tempfile
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,6 +21,9 @@ from ..records.opening import recorded
 from ..records.trajectory import Trajectory
 from ..views.page import check_paths, report
 from .options import AreCheckpoints, Exclude, Include, RecordedPaths, Start, refuse_without_checkpoints
+
+MANY = 1000
+"""From so many runs on, several processes save more time than it takes to start them."""
 
 
 def report_command(
@@ -53,10 +61,25 @@ def report_command(
             paths = _written({path: with_column(str(path), recorded(path), column) for path in paths}, Path(folder))
         else:
             _suggest_column(paths)
-        made_page = report(paths, out, title)
+        made_page = report(paths, out, title, each=_map_in_processes)
     count = "1 run" if made_page["runs"] == 1 else f"{made_page['runs']} runs"
     unreadable = f", {made_page['unreadable']} of them unreadable" if made_page["unreadable"] else ""
     typer.echo(f"{out}: {count}{unreadable}, {made_page['bytes'] / 1e6:.2f} MB")
+
+
+def _map_in_processes(function: Callable[..., Any], *columns: list[Any]) -> Iterable[Any]:
+    """`map`; from a great many runs on, in one process per core."""
+    if len(columns[0]) < MANY:
+        return map(function, *columns)
+    context = multiprocessing.get_context("spawn")  # the same on every system
+    ignored = (signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for this process, which ends the others
+    with ProcessPoolExecutor(mp_context=context, initializer=signal.signal, initargs=ignored) as pool:
+        try:
+            return list(pool.map(function, *columns, chunksize=100))
+        except BrokenProcessPool:
+            raise FedhaltError(
+                "a process that reads runs was killed; with too little memory, report fewer runs at a time"
+            ) from None
 
 
 def _written(made: dict[Path, Trajectory], folder: Path) -> list[Path]:

@@ -3,7 +3,9 @@
 import base64
 import gzip
 import math
+import os
 import re
+import signal
 
 import numpy as np
 import pytest
@@ -174,3 +176,27 @@ def test_rules_that_a_page_cannot_repeat_are_not_called_watched(tmp_path):
         path = tmp_path / f"{k}.jsonl"
         EarlyStopper(rule=rule, trajectory=path)
         assert len(loaded(path, "it")["watched"]) == listed, rule
+
+
+def test_many_runs_are_read_by_several_processes_to_the_same_page(tmp_path, said, monkeypatch):
+    for index in range(5):
+        made = Trajectory.create(tmp_path / f"run-{index}" / "trajectory.jsonl")
+        for r in range(1, 4):
+            made.append({"distance": r**0.5 + index})
+    (tmp_path / "run-4" / "trajectory.jsonl").write_text("no record")
+    said("report", tmp_path, "-o", tmp_path / "one.html")
+    monkeypatch.setattr("fedhalt.cli.report.MANY", 2)
+    assert "5 runs, 1 of them unreadable" in said("report", tmp_path, "-o", tmp_path / "several.html")
+    assert (tmp_path / "one.html").read_bytes() == (tmp_path / "several.html").read_bytes()
+
+
+def kill_this_process(file, name):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_reader_is_named(tmp_path, said, monkeypatch):
+    for index in range(2):
+        Trajectory.create(tmp_path / f"run-{index}" / "trajectory.jsonl").append({"distance": 1.0})
+    monkeypatch.setattr("fedhalt.cli.report.MANY", 2)
+    monkeypatch.setattr("fedhalt.views.page.loaded", kill_this_process)
+    assert "was killed" in said("report", tmp_path, "-o", tmp_path / "page.html", code=2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,16 @@ from .document import page
 from .glossary import METHODS
 
 
-def report(paths: Iterable[Path], out: Path, title: str | None = None) -> dict[str, int]:
+def report(
+    paths: Iterable[Path], out: Path, title: str | None = None, each: Callable[..., Iterable[Any]] = map
+) -> dict[str, int]:
     """Writes one self-contained HTML file about every run under these paths.
 
     Args:
         paths: Run folders, folders of run folders, trajectories, or CSV files.
         out: The file to write.
         title: The title of the page. Default: derived from the runs.
+        each: `map`, or that of a pool of processes, for a great many runs.
 
     Returns:
         The numbers of `runs` and of `unreadable` runs, and the size in `bytes`.
@@ -39,7 +42,8 @@ def report(paths: Iterable[Path], out: Path, title: str | None = None) -> dict[s
         1
     """
     paths = check_paths(paths)
-    runs = [loaded(Path(file), name) for name, file in find_records(paths).items()]
+    records = find_records(paths)
+    runs = list(each(loaded, list(map(Path, records.values())), list(records)))
     if not runs:
         raise FedhaltError(f"no trajectory.jsonl under {', '.join(map(str, paths))}: `fedhalt run` records one")
     broken = [run["problem"] for run in runs if "problem" in run]
