@@ -104,7 +104,7 @@ NETWORK = Scale(
         "evaluate_every": 5,
     },
     "EfficientNet-Lite0 from pretrained weights, fine-tuned whole, 32 pixels, N = 100, M = 10, R = 150, evaluated "
-    "every five rounds and at stops; a fixed list of runs, an hour of one core each",
+    "every five rounds and at stops; a fixed list of runs, half an hour of one core each",
     average=10, keep=ALL_CURVES,  # rates: until the pilot has chosen
 )  # fmt: skip
 SCALES = {"small": SMALL, "network": NETWORK, "paper": PAPER}
@@ -124,10 +124,11 @@ class Need(NamedTuple):
 SECONDS = {
     "probe:tf_efficientnet_lite0": {"derma": 0.05, "blood": 0.07},
     "cnn": {"derma": 2.0, "blood": 3.0},
-    "tf_efficientnet_lite0": {"derma": 17.0, "blood": 28.0},
+    "tf_efficientnet_lite0": {"derma": 7.0, "blood": 11.0},
     "convnextv2_nano": {"derma": 135.0, "blood": 230.0, "path": 1700.0},
 }
-"""Seconds of a core for a FedAvg round here: measured; blood and path of the nano follow from derma by their images.
+"""Seconds of a core for a FedAvg round here: measured; by their numbers of images follow blood and path of the nano from
+derma, and derma of the Lite0 from blood.
 docs/reproduction.md says by which commands."""
 
 
