@@ -1,4 +1,4 @@
-"""The runs of the network scale: a list in the order of their worth, because each takes an hour of a core."""
+"""The runs of the network scale: a list in the order of their worth, because each takes half an hour of a core."""
 
 from __future__ import annotations
 

@@ -127,8 +127,8 @@ SECONDS = {
     "tf_efficientnet_lite0": {"derma": 7.0, "blood": 11.0},
     "convnextv2_nano": {"derma": 135.0, "blood": 230.0, "path": 1700.0},
 }
-"""Seconds of a core for a FedAvg round here: measured; by their numbers of images follow blood and path of the nano from
-derma, and derma of the Lite0 from blood.
+"""Seconds of a core for a FedAvg round here: measured; blood and path of the nano follow from derma, and derma
+of the Lite0 from blood, by their numbers of images.
 docs/reproduction.md says by which commands."""
 
 

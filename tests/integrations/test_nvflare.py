@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -15,7 +16,7 @@ from helpers.commands import LIMIT, started, wait_for
 from helpers.places import ROOT
 from safetensors.numpy import load_file
 
-from fedhalt import AnyOf, Budget, EarlyStopper, FedhaltError, GrowthRate, Trajectory
+from fedhalt import AnyOf, Budget, EarlyStopper, FedhaltError, GrowthRate, Trajectory, stop_round
 from fedhalt.integrations.nvflare import EarlyStopping
 
 pytestmark = pytest.mark.adapters
@@ -104,6 +105,21 @@ def test_a_deployment_of_real_processes_stops_in_the_same_round(full, tmp_path):
     run(tmp_path, controller="FedAvg", stopping=stopping, env="poc")
     assert len(Trajectory.load(tmp_path / "trajectory.jsonl")) == stop
     assert np.array_equal(models(tmp_path)[-1], kept[stop - 1]) and sent(tmp_path) == stop * CLIENTS
+
+
+def test_the_example_with_a_recipe_stops_by_itself(tmp_path):
+    shutil.copytree(ROOT / "examples" / "nvflare", tmp_path / "example")
+    script = tmp_path / "example" / "job.py"
+    here = f"(num_clients=2, workspace_root={str(tmp_path / 'workspace')!r})"
+    script.write_text(script.read_text().replace("(num_clients=2)", here))
+    line = [sys.executable, script]
+    done = subprocess.run(line, cwd=script.parent, capture_output=True, text=True, timeout=4 * LIMIT)
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, output
+    record = Trajectory.load(next((tmp_path / "workspace").rglob("trajectory.jsonl")))
+    assert record.header["budget"] == 100
+    assert len(record) == stop_round(GrowthRate(0.05, 3), [row["distance"] for row in record.rows])
+    assert output.count("trained in round") == len(record) * CLIENTS
 
 
 def test_an_error_ends_the_job_instead_of_letting_it_run_unwatched(tmp_path):

@@ -3,13 +3,17 @@
 import json
 import os
 import sys
+import time
 
+from nvflare.apis.fl_exception import FLCommunicationError
 from nvflare.app_common.aggregators.intime_accumulate_model_aggregator import InTimeAccumulateWeightedAggregator
 from nvflare.app_common.np.np_model_persistor import NPModelPersistor
 from nvflare.app_common.shareablegenerators.full_model_shareable_generator import FullModelShareableGenerator
 from nvflare.app_common.workflows.fedavg import FedAvg
 from nvflare.app_common.workflows.scaffold import Scaffold
 from nvflare.app_common.workflows.scatter_and_gather import ScatterAndGather
+from nvflare.fuel.flare_api.api_spec import InternalError, NoConnection
+from nvflare.fuel.flare_api.flare_api import new_secure_session
 from nvflare.job_config.api import FedJob
 from nvflare.job_config.script_runner import FrameworkType, ScriptRunner
 
@@ -44,6 +48,18 @@ def build(controller_name, rounds, folder, start=0, model=None, stopping=None):
     return job
 
 
+def wait_for_session(manager):
+    """FLARE starts the server, sleeps three seconds and then logs in once; a busy server may not be listening yet."""
+    end = time.monotonic() + 600
+    while True:
+        try:
+            return new_secure_session(**manager.session_params)
+        except (FLCommunicationError, InternalError, NoConnection):
+            if time.monotonic() > end:
+                raise
+            time.sleep(1)
+
+
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
     env = given.pop("env", "sim")
@@ -53,7 +69,9 @@ if __name__ == "__main__":
         job.simulator_run(workspace, n_clients=2, threads=2)
     else:
         from nvflare.recipe import PocEnv
+        from nvflare.recipe.session_mgr import SessionManager
 
+        SessionManager._get_session = wait_for_session
         deployment = PocEnv(num_clients=2, extra={"login_timeout": 300})  # ten seconds are short on a busy machine
         try:
             deployment.get_job_result(deployment.deploy(job))
