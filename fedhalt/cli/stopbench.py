@@ -42,10 +42,17 @@ def stopbench_command(
     ] = None,
     wide: Wide = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as one object.")] = False,
+    number: Annotated[
+        int, typer.Option("--set", min=1, max=2, help="StopBench 1, or 2: recorded with averages; not complete yet.")
+    ] = 1,
+    listed: Annotated[bool, typer.Option("--list", help="What is recorded and what is left, with core hours.")] = False,
     record: Annotated[
         bool, typer.Option("--record", help="Train missing runs first, and pack them into --results.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="With --record: folder of run folders.")] = Path("runs/paper"),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="With --record: folder of run folders. Default: runs/paper; set 2: runs/stopbench2."),
+    ] = None,
     parallel: Annotated[
         int | None,
         typer.Option(click_type=COUNT, help="With --record: runs to train at the same time. Default: one per core."),
@@ -63,12 +70,19 @@ def stopbench_command(
     asked = flat(rule)
     if record and folder is not None:
         raise FedhaltError(f"--record trains the runs of StopBench itself: leave out --runs {folder}")
-    ours = (results or Path("results")) / "stopbench"
-    if record:
-        from .record import record_missing  # needs torch, scores do not
+    made = results or Path("results")
+    ours = made / ("stopbench" if number == 1 else "stopbench2")
+    packs = ours / runs.PACKED.name
+    trained = out or Path("runs/paper" if number == 1 else "runs/stopbench2")
+    if record or listed:
+        from .record import list_runs, record_missing  # needs torch, scores do not
 
-        record_missing(out, ours / runs.PACKED.name, parallel, data_root, _say)
-    found = runs.load(folder) if folder is not None else _packed(ours / runs.PACKED.name)
+        if record:
+            record_missing(number, trained, made, packs, parallel, data_root, _say)
+        if listed:
+            list_runs(number, trained, made, packs, make_console(120))
+            return
+    found = runs.load(folder) if folder is not None else _packed(number, packs)
     if by is not None:
         bench.fields(found, by)  # before the work, not after it
     if results is not None:
@@ -89,12 +103,15 @@ def stopbench_command(
         _print(title, *draw.by_table(apart), console)
 
 
-def _packed(ours: Path) -> list[runs.Run]:
+def _packed(number: int, ours: Path) -> list[runs.Run]:
     """The runs that come with the package, and those that were recorded here."""
     mine = runs.load_packed(ours)
     if mine:
         _say(f"with {len(mine)} runs of {ours}")
-    return runs.load_packed(runs.PACKED, ours)
+    found = runs.load_packed(runs.PACKED if number == 1 else runs.PACKED2, ours)
+    if not found:
+        raise FedhaltError(f"no run of StopBench {number} is packed yet: fedhalt stopbench --set {number} --record")
+    return found
 
 
 def _readable(found: list[runs.Run]) -> list[str]:

@@ -24,12 +24,26 @@ from ..records.trajectory import Trajectory
 SEEN = (
     "distance", "update_norm", "parameter_norm", "alignment", "lr", "cohort_size", "val_loss", "val_accuracy",
 )  # fmt: skip
+MORE = (
+    "drift_5", "drift_10", "drift_20", "turn", "cohort_squares", "train_loss_before", "train_loss_after",
+    "distance_average", "val_loss_average", "val_accuracy_average",
+)  # fmt: skip
+"""What runs with an average (StopBench 2) recorded besides."""
+LATE = (*MORE, "val_loss", "val_accuracy")
+"""Of these runs, the columns that some rounds have no value of."""
+EXACT = ("distance", "distance_average")
+"""Small changes of these count, so of these runs they are packed in whole single precision."""
+BITS = 12
+"""How many binary digits of the fractions of all other columns of these runs are packed: errors below 0.025%."""
 HIDDEN = "test_balanced_accuracy"
+AVERAGED = "test_balanced_accuracy_average"
 SUFFIX = ".safetensors.gz"
 LARGEST = 2**28
 """The largest size of an unpacked file, in bytes; those of StopBench have a hundredth of that."""
 PACKED = Path(__file__).parent / "trajectories"
 """The packed runs that come with the package; they are never changed."""
+PACKED2 = Path(__file__).parent / "trajectories2"
+"""Those of StopBench 2, as far as they are recorded."""
 CLASSES = {
     "blood": 8, "bloodmnist": 8, "derma": 7, "dermamnist": 7, "path": 9, "pathmnist": 9, "digits": 10, "fashion": 10,
 }  # fmt: skip
@@ -45,6 +59,7 @@ class Run:
         spec: Its specification.
         rows: The columns that a rule may see, by round.
         accuracy: The balanced test accuracy by round, as a fraction. Only the score uses it.
+        average: The same of the average of the last models, if it was evaluated.
 
     Examples:
         >>> from fedhalt.stopbench import Run
@@ -59,6 +74,8 @@ class Run:
     rows: list[dict[str, Any]]
     accuracy: NDArray[np.float64]
     """The balanced test accuracy by round, as a fraction. Only the score uses it."""
+    average: NDArray[np.float64] | None = None
+    """The same of the average of the last models, if it was evaluated."""
 
     @property
     def task(self) -> str:
@@ -79,23 +96,35 @@ def of_trajectory(name: str, record: Trajectory) -> Run:
     """Converts a recorded run into what StopBench needs; an error says what is missing."""
     if not len(record):
         raise FedhaltError(f"{name}: no round is recorded yet")
-    there = [column for column in SEEN if column in record.columns]
+    averaged = AVERAGED in record.columns
+    there = [column for column in (*SEEN, *(MORE if averaged else ())) if column in record.columns]
     for needed in ("distance", HIDDEN):
         if needed not in record.columns:
             raise FedhaltError(f"{name}: {needed!r} is not recorded, and no rule can be scored without it")
     if [row["round"] for row in record.rows] != list(range(1, len(record) + 1)):
         raise FedhaltError(f"{name}: some rounds are not recorded; StopBench needs every one from 1 on")
-    accuracy = record.column(HIDDEN)
+    accuracy = _between(record.column(HIDDEN)) if averaged else record.column(HIDDEN)
     if np.isnan(accuracy).any():
         raise FedhaltError(f"{name}: some rounds have no {HIDDEN}: record with evaluate_every 1")
     rows = []
     for row in record.rows:
-        kept = {column: row[column] for column in ("round", *there) if row[column] is not None}
+        late = LATE if averaged else ()
+        kept = {column: row[column] for column in ("round", *there) if row[column] is not None or column in late}
         if isinstance(row.get("cohort"), list):
             kept["cohort_size"] = len(row["cohort"])
         rows.append(kept)
     spec = record.header.get("spec")
-    return Run(name, spec if isinstance(spec, dict) else {}, rows, accuracy)
+    average = _between(record.column(AVERAGED)) if averaged else None
+    return Run(name, spec if isinstance(spec, dict) else {}, rows, accuracy, average)
+
+
+def _between(accuracy: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Fills rounds that were not evaluated: linearly between two evaluations, and with the nearest one at the ends.
+
+    All NaN if no round was evaluated.
+    """
+    there = np.flatnonzero(~np.isnan(accuracy))
+    return np.interp(np.arange(len(accuracy)), there, accuracy[there]) if len(there) else accuracy
 
 
 def load(folder: Path) -> list[Run]:
@@ -145,7 +174,7 @@ def load_packed(*folders: Path) -> list[Run]:
 
 def pack(runs: Iterable[Run], folder: Path) -> list[Path]:
     """Writes the runs as one small file per task, model and learning rate, in single precision, which is enough to
-    judge.
+    judge. Runs with an average have twice the columns: their files are also by skew, and most columns are rounded.
 
     Packed files of other runs are removed from the folder.
     """
@@ -154,8 +183,15 @@ def pack(runs: Iterable[Run], folder: Path) -> list[Path]:
     for name, group in itertools.groupby(sorted(runs, key=_place), _file_name):
         members = list(group)
         lengths = [len(run.rows) for run in members]
-        columns = {column: _matrix([[row.get(column) for row in run.rows] for run in members]) for column in SEEN}
+        columns: dict[str, NDArray[Any]] = {
+            column: _matrix([[row.get(column) for row in run.rows] for run in members]) for column in SEEN
+        }
         columns[HIDDEN] = _matrix([list(run.accuracy) for run in members])
+        averages = [run.average for run in members if run.average is not None]
+        if averages:  # then all have one, by the name of their file
+            columns |= {column: _matrix([[row.get(column) for row in run.rows] for run in members]) for column in MORE}
+            columns[AVERAGED] = _matrix([list(average) for average in averages])
+            columns = {name: _planes(made if name in EXACT else _rounded(made)) for name, made in columns.items()}
         about = files.to_json([{"name": run.name, "spec": run.spec} for run in members]).encode()
         made = safetensors.numpy.save({"about": np.frombuffer(about, np.uint8), "rounds": np.array(lengths), **columns})
         written.append(folder / name)
@@ -172,16 +208,20 @@ def unpack(path: Path) -> list[Run]:
     try:
         data = safetensors.numpy.load(_unzipped(path))
         about, rounds = files.from_json(data["about"].tobytes().decode()), data["rounds"]
-        columns = {name: data[name].astype(np.float64) for name in (*SEEN, HIDDEN)}
+        names = (*SEEN, HIDDEN, *((*MORE, AVERAGED) if AVERAGED in data else ()))
+        columns = {name: _whole(data[name]).astype(np.float64) for name in names}
         _check(about, rounds, columns)
     except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error, safetensors.SafetensorError) as error:
         raise FedhaltError(f"{path} is not a file of packed runs: {error}") from None
     found = []
     for index, (each, length) in enumerate(zip(about, rounds.tolist(), strict=True)):
-        cells = {name: columns[name][index, :length].tolist() for name in SEEN}
-        there = [name for name in SEEN if not all(map(math.isnan, cells[name]))]
+        cells = {name: columns[name][index, :length].tolist() for name in columns if name not in (HIDDEN, AVERAGED)}
+        there = [name for name in cells if not all(map(math.isnan, cells[name]))]
+        for name in set(there).intersection(LATE if AVERAGED in columns else ()):
+            cells[name] = [None if math.isnan(value) else value for value in cells[name]]
         rows = [{"round": r + 1, **{name: cells[name][r] for name in there}} for r in range(length)]
-        found.append(Run(each["name"], each["spec"], rows, columns[HIDDEN][index, :length]))
+        average = columns[AVERAGED][index, :length] if AVERAGED in columns else None
+        found.append(Run(each["name"], each["spec"], rows, columns[HIDDEN][index, :length], average))
     return found
 
 
@@ -205,8 +245,10 @@ def _check(about: Any, rounds: NDArray[Any], columns: Mapping[str, NDArray[np.fl
             raise ValueError(f"{len(about)} runs, but {name} is of shape {column.shape}")
         if about and not 1 <= rounds.min() <= rounds.max() <= column.shape[1]:
             raise ValueError(f"{rounds.min()} to {rounds.max()} rounds, but {name} is of shape {column.shape}")
+    scored = [columns[name] for name in (HIDDEN, AVERAGED) if name in columns]
     for index, length in enumerate(rounds.tolist()):
-        if np.isnan(columns["distance"][index, :length]).all() or np.isnan(columns[HIDDEN][index, :length]).any():
+        lacking = any(np.isnan(column[index, :length]).any() for column in scored)
+        if lacking or np.isnan(columns["distance"][index, :length]).all():
             raise ValueError(f"the run {about[index]['name']} lacks its distance or its {HIDDEN}")
 
 
@@ -221,7 +263,26 @@ def _place(run: Run) -> tuple[str, str]:
 
 def _file_name(run: Run) -> str:
     model = str(run.spec.get("model", "")).partition(":")[0] or "model"
-    return f"{run.task.rpartition('/')[2] or 'run'}-{model}-{run.spec.get('lr', 0):g}{SUFFIX}"
+    skew = "" if run.average is None else f"-{run.spec.get('skew', 'any')}"
+    return f"{run.task.rpartition('/')[2] or 'run'}-{model}-{run.spec.get('lr', 0):g}{skew}{SUFFIX}"
+
+
+def _planes(values: NDArray[np.float32]) -> NDArray[Any]:
+    """First all first bytes, then all second ones, and so on: a third smaller once it is gzipped."""
+    return np.ascontiguousarray(values.astype("<f4").view(np.uint8).reshape(*values.shape, 4).transpose(2, 0, 1))
+
+
+def _whole(packed: NDArray[Any]) -> NDArray[Any]:
+    """The numbers that `_planes` took apart; others as they are."""
+    if packed.dtype != np.uint8 or packed.ndim != 3 or len(packed) != 4:
+        return packed
+    return np.ascontiguousarray(packed.transpose(1, 2, 0)).view("<f4")[..., 0]
+
+
+def _rounded(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The nearest numbers with few binary digits, which gzip packs well; zero, infinity and NaN stay."""
+    fraction, exponent = np.frexp(values)
+    return np.asarray(np.ldexp(np.round(fraction * np.float32(2**BITS)), exponent - BITS), dtype=np.float32)
 
 
 def _matrix(rows: list[list[Any]]) -> NDArray[np.float32]:
