@@ -47,6 +47,8 @@ def write(path: Path, data: bytes, durable: bool = True, private: bool = False) 
     followed, a file keeps its mode, a pipe or a device is written into. A new `private` file is its owner's alone.
     """
     try:
+        if path.is_dir():  # some have no name that something could be written beside
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if _is_stream(path):
             with open(path, "wb") as stream:
                 stream.write(data)
@@ -261,7 +263,7 @@ def _is_stream(path: Path) -> bool:
         return False
     target = path.parent / os.readlink(path) if path.is_symlink() else path
     opened = any(os.path.realpath(place.parent).startswith("/proc/") for place in (path, target))
-    return opened or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    return opened or not stat.S_ISREG(mode)
 
 
 def _replace(path: Path, data: bytes, durable: bool, private: bool) -> None:

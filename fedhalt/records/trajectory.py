@@ -172,7 +172,12 @@ class Trajectory:
         entry = self.table.checked(row)
         if self.path is not None:
             self._cut_back()
-            lines.append(self.path, lines.to_line(entry if commit is None else {**entry, lines.COMMIT: commit}))
+            line = lines.to_line(entry if commit is None else {**entry, lines.COMMIT: commit})
+            try:
+                lines.append(self.path, line)
+            except OSError:
+                self._resumed = True  # a disk that took half a line may not have let go of it: the next one looks
+                raise
         if commit is not None:
             self.commits[entry["round"]] = dict(commit)
         self.table.append(entry)

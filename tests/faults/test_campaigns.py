@@ -16,7 +16,7 @@ from helpers.faults.kept import KEPT
 from helpers.places import ROOT
 
 pytestmark = pytest.mark.faults
-NEEDS = {"flower": "flwr", "memory": "flwr", "study": "optuna"}
+NEEDS = {"flower": "flwr", "memory": "flwr", "client": "flwr", "study": "optuna"}
 TESTS = ROOT / "tests"
 MEMORY = Path("/dev/shm")
 """A file system in memory: a sync there takes no time, and there are tens of thousands."""
@@ -65,7 +65,7 @@ def told(record_property):
 
 
 @pytest.mark.parametrize("kind, name", [
-    *(("errors", name) for name in ("run", "save", "flower", "grid", "study")),
+    *(("errors", name) for name in ("run", "save", "flower", "client", "grid", "study")),
     *(("kills", name) for name in ("run", "save", "flower", "memory", "grid", "study")),
     *(("power", name) for name in ("run", "save", "flower", "memory")),
 ])  # fmt: skip

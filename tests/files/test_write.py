@@ -120,3 +120,11 @@ def test_what_cannot_be_written_names_the_file(tmp_path, name):
     with pytest.raises(OSError) as error:
         files.write(tmp_path / name, b"")
     assert error.value.filename == str(tmp_path / name) and not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("name", ["", "/", ".."])
+def test_a_folder_without_a_name_is_refused_too(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(IsADirectoryError) as error:
+        files.write(Path(name), b"")
+    assert error.value.filename == str(Path(name)) and not list(tmp_path.iterdir())

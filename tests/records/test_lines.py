@@ -1,7 +1,9 @@
 """Every line of a record is sealed: a flipped bit anywhere is noticed, and what commits a round is not shown."""
 
+import errno
 import json
 import math
+import os
 import warnings
 
 import pytest
@@ -30,6 +32,23 @@ def test_a_commit_travels_in_the_line_and_is_not_shown(tmp_path):
     assert tail["round"] == 3 and set(tail) == {"round", "distance", "loss", "name"}
     Trajectory.resume(tmp_path / "t.jsonl").append({"distance": 4.0}, {"state": "77"})
     assert Trajectory.load(tmp_path / "t.jsonl").commits[4] == {"state": "77"}
+
+
+def test_half_a_line_that_a_broken_disk_kept_is_gone_before_the_next(tmp_path, monkeypatch):
+    """Whoever catches the error may go on with the same record once the disk is well again."""
+    trajectory, write = record(tmp_path / "t.jsonl"), os.write
+
+    def broken(*_):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda place, data: write(place, data[: len(data) // 2]))
+        patch.setattr(os, "ftruncate", broken)
+        with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+            trajectory.append({"distance": 2.0})
+    trajectory.append({"distance": 2.0})
+    trajectory.append({"distance": 2.5})
+    assert Trajectory.load(tmp_path / "t.jsonl").rows == trajectory.rows and len(trajectory) == 5
 
 
 def test_readers_of_other_tools_see_json_lines(tmp_path):

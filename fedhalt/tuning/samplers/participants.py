@@ -21,8 +21,8 @@ class Participants:
         self.folder = out / ".sweep"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.me = uuid.uuid4().hex
-        self._lock = files.Lock(self.folder, name=self.me)
-        with self.alone():
+        with self.alone():  # who looks for the dead must not take a lock that is just being made for that of one
+            self._lock = files.Lock(self.folder, name=self.me)
             self.search = self._search()
             """What all of them have in common, and processes with another `out` have not."""
 

@@ -1,4 +1,6 @@
-"""What faults are tried on, each so small that thousands of them take a minute: run, save, flower, memory, grid, study.
+"""What faults are tried on, each so small that thousands of them take a minute.
+
+They are run, save, flower, memory, client, grid and study.
 
 A module each, with a class `Workload`. It begins or goes on in a folder, and returns how many rounds it trained;
 `prepare` makes, before any fault, what is not ours to keep; `seen` is what counts of it in the end, `recorded` how many
