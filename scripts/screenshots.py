@@ -15,7 +15,8 @@ from fedhalt.records import lines
 from fedhalt.stopbench import runs as stopbench
 
 FEDHALT = [sys.executable, "-c", "from fedhalt.cli import main; main()"]
-RUN = [*FEDHALT, *"run --data digits --clients 20 --cohort 5 --skew dirichlet --c 0.5 --lr 0.05 --rounds 200".split()]
+OPTIONS = "--data digits --clients 20 --cohort 5 --skew dirichlet --c 0.5 --lr 0.05 --rounds 200 --average 10"
+RUN = [*FEDHALT, "run", *OPTIONS.split()]
 RULE = "#rule=growth&threshold=0.01&patience=10"
 KINDS = {
     "desktop": {"viewport": {"width": 1280, "height": 1000}},

@@ -129,7 +129,7 @@ def _say(text: str) -> None:
 
 def _show(rows: list[dict[str, Any]], controls: dict[str, dict[str, int]], console: Console, wide: bool) -> None:
     for part in dict.fromkeys(row["part"] for row in rows):
-        title = f"{draw.heading(rows, part)}: regret in points at a mean cost of 10 to 70 % of the rounds"
+        title = f"{draw.heading(rows, part)}: regret in points at a mean cost of 10 to 70% of the rounds"
         header, cells = draw.table(rows, part)
         shown = len(header) if wide else 2 + len(LEVELS)  # the rule, its patience, and the regret at every cost
         _print(title, header[:shown], [row[:shown] for row in cells], console)

@@ -70,7 +70,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Minutes:
-    """Stops once the rounds have taken this long in all: the sum of the recorded `seconds`.
+    """Stops once the rounds have taken this long in total: the sum of the recorded `seconds`.
 
     `fedhalt run` records them; `EarlyStopper` and the adapters measure them if the rule reads them. Time between a kill
     and a restart does not count.
@@ -108,9 +108,9 @@ class Minutes:
 
 @dataclass(frozen=True)
 class Megabytes:
-    """Stops once so much has been sent in all: the sum of the recorded `bytes_up` and `bytes_down`.
+    """Stops once this much has been sent in total: the sum of the recorded `bytes_up` and `bytes_down`.
 
-    `fedhalt run` records them, and Flower's adapter counts them if the rule reads them. In a loop of your own, pass
+    `fedhalt run` records them, and Flower's adapter counts them if the rule reads them. In your own loop, pass
     them: `stopper.update(params, bytes_up=…, bytes_down=…)`.
 
     Args:

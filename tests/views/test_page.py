@@ -102,6 +102,7 @@ def test_the_numbers_stand_there_as_text(show):
 def test_the_table_sorts_and_filters_and_opens_a_run(show):
     page = show(grid())
     assert page.locator("#table tbody tr").count() == 12
+    assert page.locator("#hero .legend li").all_text_contents()[-2:] == ["FedAvg", "FedSAM"]
     assert column(page, "name")[:3] == ["fedavg lr 0.05 iid", "fedavg lr 0.05 quantity 0.1", "fedavg lr 0.2 iid"]
     page.locator('#table th[data-key="lr"] button').click()
     assert column(page, "lr") == ["0.05"] * 4 + ["0.2"] * 4 + ["10"] * 4

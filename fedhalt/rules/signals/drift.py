@@ -38,10 +38,10 @@ class DriftOverScatter:
 
 @dataclass(frozen=True)
 class Drift(SignalRule):
-    """Stops when drift_w stays below the threshold: the rounds only scatter around one place.
+    """Stops when drift_w stays below the threshold: the rounds only scatter around one point.
 
-    Early in a run, that means that the rounds only throw the model about, as with a learning rate that is too large:
-    use it as a screen. Late in a run, it means that the average of the rounds has arrived. It needs no data.
+    Early in a run, the model then only jumps around, as with a learning rate that is too large: use the rule as a
+    screen. Late in a run, the average of the rounds has settled. It needs no data.
 
     Args:
         threshold: The threshold.

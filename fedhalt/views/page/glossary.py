@@ -201,4 +201,4 @@ def words() -> dict[str, Any]:
     named = {f"rule {name}": {"title": name, "text": text, "page": "rules.md"} for name, text in RULES.items()}
     reasons = {code: {rule: format_reason(code, rule) for rule in ("", *rules.RULES)} for code in CODES}
     drift = {"scattering": SCATTERING, "drifting": DRIFTING}
-    return {"reasons": reasons, "clocks": CLOCKS, "drift": drift, "terms": {**terms, **named}}
+    return {"reasons": reasons, "clocks": CLOCKS, "drift": drift, "methods": METHODS, "terms": {**terms, **named}}

@@ -89,6 +89,7 @@ function buildScatter(shown, highest = usualRegret(shown)) {
 }
 
 function key(methods) {
+  const named = (method) => WORDS.methods[method] ?? method;
   const mark = (shape, colour) =>
     svg(
       "svg",
@@ -100,7 +101,7 @@ function key(methods) {
     "ul",
     { class: "legend" },
     Object.entries(words).map(([shape, word]) => html("li", {}, mark(shape, "plain"), word)),
-    methods.length > 1 ? methods.map((name) => html("li", {}, mark("stopped", tint(methods, name)), name)) : [],
+    methods.length > 1 ? methods.map((name) => html("li", {}, mark("stopped", tint(methods, name)), named(name))) : [],
   );
 }
 
