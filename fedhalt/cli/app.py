@@ -110,9 +110,8 @@ def _asked() -> str:
 def _explain(error: click.ClickException) -> str:
     """What is wrong with a command line, and where help is."""
     said = error.format_message().rstrip(".")
-    hint = re.search(r" Did you mean .*?\?", said)
-    if hint:  # click and typer both add it
-        said = said.replace(hint[0], "") + hint[0]
+    for hint in re.findall(r" \(?Did you mean [^?]*\?\)?", said)[1:]:  # click and typer both add one
+        said = said.replace(hint, "", 1)
     if isinstance(error, click.NoSuchOption) and error.option_name.lstrip("-") in STOPPING_OPTIONS:
         said = f"No such option {error.option_name}; use --{STOPPING_OPTIONS[error.option_name.lstrip('-')]}"
     ctx = error.ctx if isinstance(error, click.UsageError) else None

@@ -76,7 +76,7 @@ def test_the_help_of_run_begins_with_a_first_run_and_lists_the_rules(said, monke
     (["replay"], "Missing argument 'PATH...' (try fedhalt replay --help)"),
     (["watch", ".", "--port", "65536"], "--port must be at most 65535"),
     (["nothing"], "No such command 'nothing'"),
-    (["reporte"], "No such command 'reporte'. Did you mean 'report'? (try fedhalt --help)"),
+    (["reporte"], "No such command 'reporte'. Did you mean 'report', 'reproduce'? (try fedhalt --help)"),
 ])  # fmt: skip
 def test_old_spellings_and_mistakes_end_in_one_line(args, sentence, said):
     error = said(*args, code=2)
