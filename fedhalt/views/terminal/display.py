@@ -11,6 +11,7 @@ from typing import ClassVar, Generic, Self, TypeVar
 
 from rich.console import Console, OverflowMethod
 from rich.live import Live
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -105,6 +106,8 @@ def print_table(made: Table, console: Console, wide: bool) -> None:
     if wide:
         console = Console(file=console.file, highlight=False, width=10**4, color_system=None)
         made.expand = False
+    elif Measurement.get(console, console.options.update(max_width=10**4), made).maximum > console.width:
+        made.padding = (0, 1, 0, 0)  # a narrow gap reads better than broken words
     console.print(made, markup=False, soft_wrap=wide)
 
 
