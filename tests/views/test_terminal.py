@@ -1,12 +1,15 @@
 """What tables show: six or seven columns that fit 80 characters, readable names, the rest where it is asked for."""
 
+import io
 import json
 
 import pytest
+from rich.console import Console
 
 from fedhalt import GrowthRate, Trajectory, stop_round
 from fedhalt.rules import named_rules, to_json
 from fedhalt.views.names import short_names
+from fedhalt.views.terminal.display import Column, columns_table, print_table
 
 SPEC = {"data": "digits", "method": "fedavg", "lr": 0.05, "skew": "dirichlet", "c": 0.5, "seed": 0,
         "hyperparameters": {"server_lr": 1.0}}  # fmt: skip
@@ -136,3 +139,12 @@ def test_a_log_of_ci_is_not_redrawn(monkeypatch):
     assert redraws(console)
     monkeypatch.setenv("CI", "true")
     assert not redraws(console)
+
+
+def test_a_table_that_is_a_little_too_wide_has_narrow_gaps_and_whole_words():
+    columns = [Column("rule", str), Column("why", lambda _: "growth below threshold", words=True)]
+    for width, gap in ((29, "  "), (28, " ")):
+        out = io.StringIO()
+        console = Console(file=out, width=width, color_system=None)
+        print_table(columns_table(["drift"], columns), console, wide=False)
+        assert out.getvalue().splitlines()[-1].rstrip() == f"drift{gap}growth below threshold"

@@ -26,7 +26,7 @@ from ..words import (
     needs_data,
     plural,
 )
-from .display import Column, Display, columns_table
+from .display import Column, Display, columns_table, print_table
 
 if TYPE_CHECKING:
     from ...simulation.runner import Progress
@@ -190,7 +190,7 @@ def show_summary(console: Console, summary: RunSummary) -> None:
         ]
         if any(rule.accuracy_average is not None for rule in summary.rules):
             columns.insert(-1, Column("average", lambda rule: format_percent(rule.accuracy_average)))
-        console.print(columns_table(summary.rules, columns))
+        print_table(columns_table(summary.rules, columns), console, wide=False)
         console.print()
     for line in _notes(summary, budget):
         console.print(line, markup=False, soft_wrap=line.startswith(WHOLE))
