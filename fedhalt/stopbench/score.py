@@ -161,9 +161,12 @@ def at_costs(costs: Array, values: Array, end: Array, weights: Array, levels: Se
     return np.array([np.interp(levels, one, other, left=np.nan) for one, other in zip(x, y, strict=True)])
 
 
-def best_patience(at: Judged, end: Array) -> int:
-    """The patience whose curve has the smallest area over the levels that all patiences reach."""
-    whole = draws(at.cost.shape[-1], 0)
+def best_patience(at: Judged, end: Array, weights: Array | None = None) -> int:
+    """The patience whose curve has the smallest area over the levels that all patiences reach.
+
+    Runs count equally, or by a row of weights.
+    """
+    whole = draws(at.cost.shape[-1], 0) if weights is None else weights
     curves = np.array([
         at_costs(at.cost[:, p], at.regret[:, p], end, whole)[0] for p in range(at.cost.shape[1])
     ])  # fmt: skip
