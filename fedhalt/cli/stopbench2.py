@@ -28,7 +28,8 @@ def score(found: list[Run], asked: Sequence[str], tune: str, folder: Path | None
         _write(folder, rows, screens)
     best = pairs.recommended(rows)
     if as_json:
-        told = {"levels": list(LEVELS), "scores": rows, "screening": screens, "recommended": best._asdict()}
+        told = {"levels": list(LEVELS), "scores": rows, "screening": screens, "recommended": best._asdict(),
+                "goals": pairs.goals(rows, best)}  # fmt: skip
         typer.echo(files.to_json(told))
         return
     console = make_console(200)
@@ -41,6 +42,8 @@ def score(found: list[Run], asked: Sequence[str], tune: str, folder: Path | None
         console.print(table)
         console.print()
     console.print(f"least regret on the tuned part at 10 to 30%, without data: {best.rule}, ships {best.ship}")
+    for goal, reached in pairs.goals(rows, best).items():
+        console.print(f"goal {goal.replace('_', ' ')}: {'reached' if reached else 'not reached'}")
 
 
 def _write(folder: Path, rows: Sequence[dict[str, Any]], screens: Sequence[dict[str, Any]]) -> None:

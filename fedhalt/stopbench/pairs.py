@@ -50,6 +50,8 @@ ENTRIES2: dict[str, Entry] = {
 NEEDS_CLIENTS = ("forward-loss", "forward-flat")
 NEEDS_DATA = (*PLATEAUS, "val-loss-average", "val-accuracy-average")
 """Rules that see more than a server without data has, and are marked as such."""
+GOALS = {"against_paper": 5.0, "against_budget": 4.0, "against_same_budget": 0.0}
+"""How many points less the recommended pair must give up at 10, 20 and 30%, with intervals below zero."""
 
 
 class Pair(NamedTuple):
@@ -171,6 +173,17 @@ def recommended(rows: Sequence[dict[str, Any]]) -> Pair:
     there = [row for row in rows if row["part"] == TUNED and not row["needs"] and row["rule"] != BUDGET]
     best = min(there, key=lambda row: _sum(row["regret"][:3]))
     return Pair(best["rule"], best["ship"])
+
+
+def goals(rows: Sequence[dict[str, Any]], pair: Pair) -> dict[str, bool]:
+    """Which of the goals a pair reaches on the deciding runs; none without such runs. That against a budget which ships
+    the same asks for every cost."""
+    there = [row for row in rows if row["part"] == DECIDED and (row["rule"], row["ship"]) == pair]
+    return {
+        goal: all(value <= -points and high < 0 for value, _, high in row[goal][: 3 if points else None])
+        for row in there
+        for goal, points in GOALS.items()
+    }
 
 
 def _sum(values: Sequence[tuple[float, float, float]]) -> float:

@@ -105,7 +105,15 @@ def test_scores_with_known_answers():
         assert rows[rule, "average"]["against_paper"] == [pytest.approx((-30, -30, -30))] * 5
         assert rows[rule, "average"]["against_budget"] == [pytest.approx((-30, -30, -30))] * 5
         assert rows[rule, "average"]["against_same_budget"] == [pytest.approx((0, 0, 0))] * 5
-    assert pairs.recommended(pairs.scores(found)).ship == "average"
+    rows = pairs.scores(found)
+    best = pairs.recommended(rows)
+    assert best.ship == "average"
+    assert pairs.goals(rows, best) == {
+        "against_paper": True,
+        "against_budget": True,
+        "against_same_budget": False,  # a budget that ships the average loses nothing either
+    }
+    assert not any(pairs.goals(rows, pairs.Pair("forward", "last")).values())
 
 
 def test_every_rule_can_be_read_of_these_runs():
