@@ -14,7 +14,7 @@ from ..errors import FedhaltError
 from ..rules import Drift, Plateau, Rule
 from .bench import BUDGET, DECIDED, PAPER, TUNED
 from .candidates2 import Diversity, ForwardFlat, ForwardLoss, ForwardSettled, GrowthOfAverage
-from .clusters import draws, task_of, weights_of
+from .clusters import draws, model_of, task_of, weights_of
 from .entries import ENTRIES, LONG, PLATEAUS, Entry, log
 from .runs import Run
 from .score import Array, Judged, at_costs, best_patience, budgets, interval, smoothed, stops
@@ -97,7 +97,8 @@ def judged(entry: Entry, runs: Sequence[Run]) -> dict[str, Judged]:
     """Every setting of a rule on every run, for each model; regret is against the best round of either."""
     stop = stops(entry, runs)
     cost, regret = np.empty(stop.shape), {ship: np.empty(stop.shape) for ship in SHIPS}
-    for n, (run, budget) in enumerate(zip(runs, budgets(runs), strict=True)):
+    kinds = [(model_of(run), run.spec.get("lr")) for run in runs]  # their rounds depend on the rate
+    for n, (run, budget) in enumerate(zip(runs, budgets(runs, kinds), strict=True)):
         curves = accuracies(run)
         best = max(curve.max() for curve in curves.values())
         used = np.where(stop[..., n] > 0, stop[..., n], len(run.rows))

@@ -126,9 +126,11 @@ def judged(entry: Entry, runs: Sequence[Run]) -> Judged:
     return Judged(stop, cost, regret)
 
 
-def budgets(runs: Sequence[Run]) -> list[int]:
-    """The rounds that each run was meant to have. A diverged run was meant to be as long as the longest of its kind."""
-    kinds = [(run.task, run.spec.get("model")) for run in runs]
+def budgets(runs: Sequence[Run], kinds: Sequence[Any] | None = None) -> list[int]:
+    """The rounds that each run was meant to have. A diverged run was meant to be as long as the longest of its kind: of
+    its task and model, if nothing else is said.
+    """
+    kinds = [(run.task, run.spec.get("model")) for run in runs] if kinds is None else kinds
     longest: dict[Any, int] = {}
     for kind, run in zip(kinds, runs, strict=True):
         longest[kind] = max(longest.get(kind, 0), len(run.rows))

@@ -54,6 +54,15 @@ def test_regret_is_that_of_the_smoothed_accuracy_at_the_stop():
     assert end["last"].item() == pytest.approx(0) and end["average"].item() == pytest.approx(5)
 
 
+def test_a_diverged_run_is_charged_as_part_of_the_rounds_it_was_meant_to_have():
+    rows = made(rounds=30).rows
+    rows[-1] = {**rows[-1], "distance": math.nan}
+    broken = Run("broken", made(lr=10.0).spec, rows, np.full(30, 0.1), np.full(30, 0.1))
+    runs = [broken, made("whole", lr=10.0), made("slow", lr=1e-4, rounds=200)]
+    found = pairs.judged(ENTRIES2["budget"]._replace(thresholds=[80]), runs)["last"]
+    assert found.cost.ravel().tolist() == [0.3, 0.8, 0.4]
+
+
 def test_the_average_has_a_validation_curve_of_its_own():
     run = made()
     own, other = ("val-loss-average", 1e-4), ("val-loss", 1e-4)
