@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.table import Table
 
 from .. import files
-from ..errors import FedhaltError
+from ..errors import FedhaltError, require_one_of
 from ..stopbench import bench, draw, runs
 from ..stopbench.entries import ENTRIES
+from ..stopbench.pairs import ENTRIES2
 from ..stopbench.score import LEVELS
 from ..views.terminal.display import make_console
 from .options import Wide
@@ -22,7 +23,7 @@ from .types import COUNT, ListOf, OneOf, flat
 def stopbench_command(
     rule: Annotated[
         list[Any] | None,
-        typer.Option(click_type=ListOf(OneOf("rule", ENTRIES)), help=f"Rules: {', '.join(ENTRIES)}. Default: all."),
+        typer.Option(click_type=ListOf(OneOf("rule", ENTRIES2)), help=f"Rules: {', '.join(ENTRIES2)}. Default: all."),
     ] = None,
     folder: Annotated[
         Path | None,
@@ -68,6 +69,11 @@ def stopbench_command(
     fedhalt stopbench --runs my-runs --tune blood
     """
     asked = flat(rule)
+    if number == 2 and by is not None:
+        raise FedhaltError(f"--by {by} is for StopBench 1: leave it out, or leave out --set 2")
+    if number == 1:
+        for name in asked:
+            require_one_of("rule of StopBench 1", name, ENTRIES)
     if record and folder is not None:
         raise FedhaltError(f"--record trains the runs of StopBench itself: leave out --runs {folder}")
     made = results or Path("results")
@@ -83,6 +89,11 @@ def stopbench_command(
             list_runs(number, trained, made, packs, make_console(120))
             return
     found = runs.load(folder) if folder is not None else _packed(number, packs)
+    if number == 2:
+        from .stopbench2 import score
+
+        score(found, asked, tune, ours if results is not None else None, wide, as_json)
+        return
     if by is not None:
         bench.fields(found, by)  # before the work, not after it
     if results is not None:

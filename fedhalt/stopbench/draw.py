@@ -37,12 +37,12 @@ def table(rows: Sequence[dict[str, Any]], part: str) -> tuple[list[str], list[li
     for row in (row for row in rows if row["part"] == part):
         held = list(zip(LEVELS, row["against_paper"], strict=True))
         cells.append([
-            row["rule"], str(row["patience"]), *(_pm(each, 1, 1) for each in row["regret"]),
+            row["rule"], str(row["patience"]), *(plus_minus(each, 1, 1) for each in row["regret"]),
             " ".join(f"{level:.0%}" for level, each in held if below(each)),
             " ".join(f"{level:.0%}" for level, each in held if each[1] > 1e-9),
-            _pm(row["never"][LEVELS.index(0.3)], 100, 0, "%"),
-            f"{row['screen_threshold']:g} for {row['screen_patience']}", _pm(row["false_alarms"], 100, 0, "%"),
-            _pm(row["misses"], 100, 0, "%"), _pm(row["flagged_at"], 1, 0),
+            plus_minus(row["never"][LEVELS.index(0.3)], 100, 0, "%"),
+            f"{row['screen_threshold']:g} for {row['screen_patience']}", plus_minus(row["false_alarms"], 100, 0, "%"),
+            plus_minus(row["misses"], 100, 0, "%"), plus_minus(row["flagged_at"], 1, 0),
         ])  # fmt: skip
     return header, cells
 
@@ -69,8 +69,8 @@ def write_results(
     pages.append(f"## The runs that were made\n\n{markdown(*control_table(controls))}")
     made = {
         "table.md": "# StopBench\n\n" + note + "\n\n" + "\n".join(pages),
-        "scores.csv": _csv(flat(row) for row in rows),
-        "curves.csv": _csv(curves),
+        "scores.csv": as_csv(flat(row) for row in rows),
+        "curves.csv": as_csv(curves),
     }
     for name, text in made.items():
         files.write(folder / name, text.encode())
@@ -176,7 +176,7 @@ def flat(row: dict[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _csv(rows: Iterable[dict[str, Any]]) -> str:
+def as_csv(rows: Iterable[dict[str, Any]]) -> str:
     lines = list(rows)
     text = io.StringIO()
     writer = csv.DictWriter(text, list(lines[0]), lineterminator="\n")
@@ -186,7 +186,7 @@ def _csv(rows: Iterable[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def _pm(value: tuple[float, float, float], times: float, digits: int, unit: str = "") -> str:
+def plus_minus(value: tuple[float, float, float], times: float, digits: int, unit: str = "") -> str:
     """A number and half the width of its interval."""
     if math.isnan(value[0]):
         return "-"

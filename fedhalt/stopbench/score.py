@@ -126,9 +126,11 @@ def judged(entry: Entry, runs: Sequence[Run]) -> Judged:
     return Judged(stop, cost, regret)
 
 
-def budgets(runs: Sequence[Run]) -> list[int]:
-    """The rounds that each run was meant to have. A diverged run was meant to be as long as the longest of its kind."""
-    kinds = [(run.task, run.spec.get("model")) for run in runs]
+def budgets(runs: Sequence[Run], kinds: Sequence[Any] | None = None) -> list[int]:
+    """The rounds that each run was meant to have. A diverged run was meant to be as long as the longest of its kind: of
+    its task and model, if nothing else is said.
+    """
+    kinds = [(run.task, run.spec.get("model")) for run in runs] if kinds is None else kinds
     longest: dict[Any, int] = {}
     for kind, run in zip(kinds, runs, strict=True):
         longest[kind] = max(longest.get(kind, 0), len(run.rows))
@@ -161,9 +163,12 @@ def at_costs(costs: Array, values: Array, end: Array, weights: Array, levels: Se
     return np.array([np.interp(levels, one, other, left=np.nan) for one, other in zip(x, y, strict=True)])
 
 
-def best_patience(at: Judged, end: Array) -> int:
-    """The patience whose curve has the smallest area over the levels that all patiences reach."""
-    whole = draws(at.cost.shape[-1], 0)
+def best_patience(at: Judged, end: Array, weights: Array | None = None) -> int:
+    """The patience whose curve has the smallest area over the levels that all patiences reach.
+
+    Runs count equally, or by a row of weights.
+    """
+    whole = draws(at.cost.shape[-1], 0) if weights is None else weights
     curves = np.array([
         at_costs(at.cost[:, p], at.regret[:, p], end, whole)[0] for p in range(at.cost.shape[1])
     ])  # fmt: skip

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fedhalt import Trajectory
-from fedhalt.stopbench.runs import EXACT, LATE, MORE, load_packed, of_trajectory, pack
+from fedhalt.stopbench.runs import EXACT, LATE, MORE, PACKED, PACKED2, load_packed, of_trajectory, pack
 
 pytest.importorskip("torch")
 from fedhalt.paper import plan
@@ -103,6 +103,12 @@ def test_a_run_without_an_average_is_left_out_with_a_sentence(tmp_path):
     run(need.spec, tmp_path, rounds=3, watch=[], stop="never")
     pack_recorded([need], tmp_path, tmp_path / "packs", said.append)
     assert "recorded without an average" in said[0] and said[1].startswith("0 of 1 runs packed")
+
+
+def test_the_packs_of_the_package_stay_small():
+    packs = [*PACKED.glob("*.gz"), *PACKED2.glob("*.gz")]
+    assert sum(path.stat().st_size for path in packs) <= 12e6
+    assert all(path.stat().st_size < 1e6 for path in packs)
 
 
 SCRIPT = """
