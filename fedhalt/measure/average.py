@@ -7,6 +7,7 @@ them. Neither looks at data, and neither is changed in place: a round that could
 from __future__ import annotations
 
 import math
+import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..errors import FedhaltError, whole
+from ..errors import FedhaltError, brief, whole
 from .arrays import CHUNK, Array, chunks, dense, is_finite, shape
 from .blocks import Arrays, Block
 
@@ -69,12 +70,12 @@ def make_average(setting: object) -> Average:
     (Window(rounds=10), 10, 'running:10')
     """
     if isinstance(setting, str):
-        kind, _, rounds = setting.partition(":")
-        if kind == "running" and rounds.isdecimal() and int(rounds) >= 2:
-            return Running(int(rounds))
-        if not setting.isdecimal():
-            raise FedhaltError(f"average must be a number of rounds such as 10, or 'running:10', not {setting!r}")
-        setting = int(setting)
+        found = re.fullmatch("(running:)?([0-9]{1,18})", setting)
+        if found is None or (found[1] and int(found[2]) < 2):
+            raise FedhaltError(f"average must be a number of rounds such as 10, or 'running:10', not {brief(setting)}")
+        if found[1]:
+            return Running(int(found[2]))
+        setting = int(found[2])
     return Window(whole("average", setting))
 
 

@@ -176,7 +176,23 @@ def test_large_and_tiny_numbers_neither_overflow_nor_vanish():
         assert block.scatter == pytest.approx(12 * size**2, rel=1e-5)
 
 
-@pytest.mark.parametrize("wrong", [0, -1, 2.5, True, "ten", "running", "running:1", "running:x", "running:", "auto"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        0,
+        -1,
+        2.5,
+        True,
+        "ten",
+        "running",
+        "running:1",
+        "running:x",
+        "running:",
+        "auto",
+        "9" * 5000,
+        "running:" + "9" * 5000,
+    ],
+)
 def test_a_wrong_average_is_named(wrong):
     with pytest.raises(FedhaltError, match=r"average must be .*not"):
         make_average(wrong)
