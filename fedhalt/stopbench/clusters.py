@@ -58,5 +58,10 @@ def _strata_shares(runs: Sequence[Run]) -> dict[tuple[Hashable, ...], float]:
 
 def rate_words(runs: Sequence[Run]) -> NDArray[np.str_]:
     """Whether each run's local rate was meant to be too small, good or too large."""
-    rates = np.array([float(run.spec.get("lr", np.nan)) for run in runs])
-    return np.where(rates >= 1, "too large", np.where(rates <= 1e-3, "too small", "good"))
+    return np.array([_rate_word(str(run.spec.get("model")), float(run.spec.get("lr", np.nan))) for run in runs])
+
+
+def _rate_word(model: str, rate: float) -> str:
+    """A pretrained network that is fine-tuned whole wants a smaller rate: in its pilot 0.03 only guessed."""
+    small, large = (1e-3, 1.0) if model == "cnn" or model.startswith("probe:") else (1e-4, 0.03)
+    return "too large" if rate >= large else "too small" if rate <= small else "good"

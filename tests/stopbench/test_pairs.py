@@ -157,6 +157,8 @@ def test_a_diverged_run_ends_every_candidate():
 def test_what_a_rate_was_meant_to_be():
     runs = [made(lr=rate) for rate in (1e-4, 0.05, 100.0)]
     assert rate_words(runs).tolist() == ["too small", "good", "too large"]
+    tuned = [made(lr=rate, model="tf_efficientnet_lite0") for rate in (0.003, 0.03)]
+    assert rate_words(tuned).tolist() == ["good", "too large"]
 
 
 def test_pairs_need_no_torch():

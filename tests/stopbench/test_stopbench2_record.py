@@ -85,6 +85,7 @@ def test_rounds_between_evaluations_are_interpolated(tmp_path):
     record = Trajectory.load(tmp_path / spec.id / "trajectory.jsonl")
     third, sixth = (record.rows[r - 1]["test_balanced_accuracy_average"] for r in (3, 6))
     found = of_trajectory(spec.id, record)
+    assert found.average is not None
     assert found.average[3:5] == pytest.approx([(2 * third + sixth) / 3, (third + 2 * sixth) / 3])
     assert found.average[0] == third and not np.isnan(found.accuracy).any()
 
