@@ -124,7 +124,7 @@ def _picture(results: Results, scale: Scale, there: list[Need], stem: Path) -> l
     for line in axes:
         line[0].set_ylabel("balanced (%)")
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(3, columns))
     return render.save(figure, stem)
 
 
