@@ -15,7 +15,7 @@ from .setting import Need, Scale, cost, merged
 
 def results_in(folder: Path, scale: Scale) -> Results:
     """The rows of a scale: those in a folder of results, over those that come with the package."""
-    return Results(folder / scale.name, RECORDED / scale.name)
+    return Results(folder / scale.name, RECORDED / scale.name, scale.model.get("gradient"))
 
 
 def needs_of(items: Iterable[Item], scale: Scale) -> list[Need]:

@@ -118,10 +118,13 @@ def answers(row: Row | None, need: Need) -> bool:
 
 
 class Results:
-    """The lines and curves of a scale, by run id: those of a folder, over those that are there `before`."""
+    """The lines and curves of a scale, by run id: those of a folder, over those that are there `before`.
 
-    def __init__(self, folder: Path, before: Path | None = None) -> None:
-        self.folder = folder
+    Its runs were trained by this gradient; None is autograd, which a line does not name.
+    """
+
+    def __init__(self, folder: Path, before: Path | None = None, gradient: str | None = None) -> None:
+        self.folder, self.gradient = folder, gradient
         self.rows, self.curves = _load(before) if before else ({}, {})
         rows, curves = _load(folder)
         self.own = set(rows)
@@ -168,8 +171,8 @@ class Results:
         self.curves |= curves
 
     def select(self, **wanted: Any) -> list[Row]:
-        """The lines with these settings, by seed; one not given may be anything, but the gradient is autograd's."""
-        wanted = {"gradient": None, **wanted}
+        """The lines with these settings, by seed; one not given may be anything but the gradient, which is the scale's."""
+        wanted = {"gradient": self.gradient, **wanted}
         found = [row for row in self.rows.values() if all(row.get(name) == value for name, value in wanted.items())]
         return sorted(found, key=lambda row: (row["seed"], row["id"]))
 

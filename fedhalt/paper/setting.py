@@ -101,7 +101,7 @@ NETWORK = Scale(
     "network", ("blood", "derma"), 150, {"good": 0.01, "middle": 0.03, "bad": 0.1},
     {
         "model": "tf_efficientnet_lite0", "pretrained": True, "resize": 32, "buffers": "frozen", "channels_last": True,
-        "evaluate_every": 5,
+        "gradient": "products", "evaluate_every": 5,
     },
     "EfficientNet-Lite0 from pretrained weights, fine-tuned whole, 32 pixels, N = 100, M = 10, R = 150, evaluated "
     "every five rounds and at stops; a fixed list of runs, half an hour of one core each",

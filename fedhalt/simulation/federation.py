@@ -22,6 +22,7 @@ from ..methods.vector import Gradient, Vectors
 from . import backbones, datasets, partition
 from .head import Head
 from .model import Model
+from .onepixel import products
 from .scores import SCORES, scores
 from .seeds import rng
 from .shares import Parts
@@ -194,6 +195,8 @@ class Federation:
         if spec.gradient == "closed":
             assert isinstance(module, torch.nn.Linear), "a probe is a linear head"
             return Head(module, self.device)
+        if spec.gradient == "products":
+            module = products(module)
         return Model(module, spec.buffers, bool(spec.channels_last), self.device)
 
     def _model(self) -> Model:

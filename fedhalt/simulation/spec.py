@@ -18,7 +18,7 @@ from .partition import PARTITIONERS
 OPTIMIZERS = ("sgd", "adam", "adamw")
 WEIGHTINGS = ("uniform", "samples")
 ON_EMPTY = ("repair", "skip", "error")
-GRADIENTS = ("autograd", "closed")
+GRADIENTS = ("autograd", "closed", "products")
 LARGEST_RATE = 3e38
 
 
@@ -43,7 +43,8 @@ class RunSpec:
         resize: Resize images to this many pixels.
         buffers: What to do with running statistics (BatchNorm): "refuse", "average" or "frozen".
         channels_last: The memory format. Default: what was measured to be faster for the model.
-        gradient: "autograd", or "closed" for a probe's gradient by its formula, which is faster.
+        gradient: "autograd"; faster are "closed", a probe's gradient by its formula, and for networks "products",
+            which computes convolutions onto one pixel as matrix products.
         skew: How the data is split: a name in `fedhalt.simulation.partition`.
         c: The coefficient of the skew.
         on_empty: What to do with clients without data ("dirichlet"): "repair", "skip" or "error".
@@ -87,7 +88,7 @@ class RunSpec:
     resize: int | None = option(None, "Resize images to this many pixels.")
     buffers: str = option("refuse", "What to do with running statistics (BatchNorm).")
     channels_last: bool | None = option(None, "Memory format. Default: what is faster for the model.")
-    gradient: str = option("autograd", "How gradients are computed; closed is faster, for probes.")
+    gradient: str = option("autograd", "How gradients are computed; faster are closed, for probes, and products, for networks.")
     skew: str = option("dirichlet", f"{', '.join(PARTITIONERS)}.")
     c: float = option(0.1, "Coefficient of the skew.")
     on_empty: str = option("repair", "What to do with clients without data (dirichlet).")
@@ -163,7 +164,11 @@ class RunSpec:
         probe = self.model.startswith("probe:")
         require_one_of("gradient", self.gradient, GRADIENTS)
         if self.gradient == "closed" and not probe:
-            raise FedhaltError(f"gradient 'closed' is a linear head's: {self.model} takes autograd, probe:NAME either")
+            raise FedhaltError(
+                f"gradient 'closed' is a linear head's, probe:NAME: {self.model} takes autograd or products"
+            )
+        if self.gradient == "products" and probe:
+            raise FedhaltError(f"gradient 'products' is for convolutions: {self.model} takes autograd or closed")
         # their defaults differ (FedLESAM's mode, FedWMSAM's sign); the setting plays no part in that
         setting = methods.Setting(1.0, (1,))
         made: Any = methods.create(self.method, compat=self.compat, setting=setting, **dict(self.hyperparameters))
