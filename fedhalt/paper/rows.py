@@ -171,7 +171,7 @@ class Results:
         self.curves |= curves
 
     def select(self, **wanted: Any) -> list[Row]:
-        """The lines with these settings, by seed; one not given may be anything but the gradient, which is the scale's."""
+        """The lines with these settings, by seed; others may be anything, but the gradient is the scale's."""
         wanted = {"gradient": self.gradient, **wanted}
         found = [row for row in self.rows.values() if all(row.get(name) == value for name, value in wanted.items())]
         return sorted(found, key=lambda row: (row["seed"], row["id"]))
