@@ -27,6 +27,8 @@ WHOLE = ("fedavg", "scaffold", "fedavgm", "feddyn")
 """The methods that train the small CNN."""
 SEEDS = (1, 2)
 """Besides 0."""
+MANY: dict[str, Any] = {"clients": 500, "evaluate_every": 5}
+"""Fashion-MNIST: two models on its 20,000 images take three times as long as the round itself."""
 
 
 def needs(network: Scale | None = None) -> Iterator[Need]:
@@ -40,19 +42,21 @@ def needs(network: Scale | None = None) -> Iterator[Need]:
 
 def _lines(network: Scale | None) -> Iterator[Need]:
     yield from _probes(EVERY)
-    yield from _networks("good", WHOLE)
     yield from _probes(EVERY, "too large")
-    yield from _networks("too large", WHOLE[:3])
+    yield from _on_digits("good", WHOLE)
+    yield from _on_digits("too large", WHOLE[:3])
     for varied in ({"cohort": 5}, {"cohort": 50}, {"lr_decay": 1.0}):
         for task in TASKS:
             for method in VARIED:
                 yield _probe(task, method, **varied)
-    if network is not None:
-        yield from plan.lines(network)
     yield from _probes(WHOLE, "too small")
-    yield from _networks("too small", WHOLE[:1])
+    yield from _on_digits("too small", WHOLE[:1])
     for seed in SEEDS:
         yield from _probes(EVERY, seed=seed)
+    if network is not None:
+        yield from plan.lines(network)
+    for word, methods in (("good", WHOLE), ("too large", WHOLE[:3]), ("too small", WHOLE[:1])):
+        yield from _on_images(word, methods)
 
 
 def rate(task: str, model: str, word: str) -> float:
@@ -75,23 +79,25 @@ def _probes(methods: Iterable[str], word: str = "good", **settings: Any) -> Iter
 
 
 def _probe(task: str, method: str, word: str = "good", **settings: Any) -> Need:
-    clients = {"clients": 500} if task == "fashion" else {}
-    made = _spec(SMALL, task, method, word, gradient="closed", **clients, **settings)
+    many = MANY if task == "fashion" else {}
+    made = _spec(SMALL, task, method, word, gradient="closed", **many, **settings)
     return Need(made, LONG if word == "too small" else ROUNDS, average=AVERAGE)
 
 
-def _networks(word: str, methods: Iterable[str]) -> Iterator[Need]:
-    """The small CNN: on digits, which are quick, under every skew."""
-    chosen = list(methods)
+def _on_digits(word: str, methods: Iterable[str]) -> Iterator[Need]:
+    """The small CNN on digits, which are quick, under every skew."""
     for skew, c in MAIN_SKEWS:
-        for method in chosen:
+        for method in methods:
             few = {"clients": 20, "cohort": 5}  # 1,078 images are too few for a hundred clients
             yield Need(_spec(CNN, "digits", method, word, skew=skew, c=c, **few), ROUNDS, average=AVERAGE)
+
+
+def _on_images(word: str, methods: Iterable[str]) -> Iterator[Need]:
+    """The small CNN on the other tasks, a quarter of an hour of a core each and more."""
+    chosen = list(methods)
     for method in chosen:
         for task in ("derma", "fashion", "blood"):
-            # two models on 20,000 images take three times as long as the round itself
-            many = {"clients": 500, "evaluate_every": 5} if task == "fashion" else {}
-            yield Need(_spec(CNN, task, method, word, **many), LONG, average=AVERAGE)
+            yield Need(_spec(CNN, task, method, word, **(MANY if task == "fashion" else {})), LONG, average=AVERAGE)
     for method in chosen[:2]:  # every image takes part in every round, so one epoch
         yield Need(_spec(CNN, "derma", method, word, epochs=1, **SITES), ROUNDS, average=AVERAGE)
 
