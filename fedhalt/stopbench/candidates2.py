@@ -93,6 +93,51 @@ class Agreement:
 
 
 @dataclass(frozen=True)
+class SignalToNoise:
+    """The part of the update that the clients agree on over the part that is their noise: with M clients that scatter
+    independently around one update, (||u_r||^2 - s^2) / s^2 and s^2 = (mean ||u_i||^2 - ||u_r||^2) / (M - 1).
+
+    No signal of a single client.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ("update_norm", "cohort_squares", "cohort_size")
+    signed: ClassVar[tuple[str, ...]] = ()
+
+    def begin(self) -> None:
+        return None
+
+    def step(self, before: None, r: int, now: tuple[float, ...]) -> tuple[None, float | None]:
+        square, clients = now[0] ** 2, now[2]
+        if clients < 2:
+            return None, None
+        noise = max(now[1] - square, 0.0) / (clients - 1)
+        return None, relative(max(square - noise, 0.0), noise)
+
+
+@dataclass(frozen=True)
+class Stationarity:
+    """(1 + c) / 2, c the mean of the cosines of successive updates over about ten rounds: Pflug's test (1990) for
+    stochastic approximation, in which steps turn back once they only circle around a point.
+
+    A step that does not move counts as 0. The state is the length of the last step, the averaged share and its weight.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ("update_norm", "turn")
+    signed: ClassVar[tuple[str, ...]] = ("turn",)
+
+    def begin(self) -> Any:
+        return [0.0, 0.0, 0.0]
+
+    def step(self, before: Any, r: int, now: tuple[float, ...]) -> tuple[Any, float | None]:
+        length, total, weight = before
+        if math.isnan(now[1]):  # the first round has no step before it
+            return [now[0], total, weight], None
+        share = (1 + now[1] / (now[0] * length)) / 2 if now[0] * length else 0.0
+        total, weight = (1 - 1 / BLOCK) * total + share, (1 - 1 / BLOCK) * weight + 1
+        return [now[0], total, weight], total / weight
+
+
+@dataclass(frozen=True)
 class WithLate(SignalRule):
     """The last column may have no value in some rounds, so only the others can end a run."""
 
@@ -129,6 +174,21 @@ class GrowthOfAverage(SignalRule):
     """The growth of the average's distance below tau."""
 
     signal: ClassVar[Signal] = AverageGrowth()
+
+
+@dataclass(frozen=True)
+class CohortSignal(SignalRule):
+    """The signal-to-noise of the cohort's update below tau."""
+
+    signal: ClassVar[Signal] = SignalToNoise()
+
+
+@dataclass(frozen=True)
+class Stationary(WithLate):
+    """Pflug's test below tau."""
+
+    signal: ClassVar[Signal] = Stationarity()
+    late: ClassVar[tuple[str, ...]] = ("turn",)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from ..errors import FedhaltError
 from ..rules import Drift, Plateau, Rule
 from .bench import BUDGET, DECIDED, PAPER, TUNED
-from .candidates2 import Diversity, ForwardFlat, ForwardLoss, ForwardSettled, GrowthOfAverage
+from .candidates2 import (
+    CohortSignal,
+    Diversity,
+    ForwardFlat,
+    ForwardLoss,
+    ForwardSettled,
+    GrowthOfAverage,
+    Stationary,
+)
 from .clusters import draws, model_of, task_of, weights_of
 from .entries import ENTRIES, LONG, PLATEAUS, Entry, log
 from .runs import Run
@@ -43,6 +51,8 @@ ENTRIES2: dict[str, Entry] = {
             Entry("forward-flat", ForwardFlat, log(5e-4, 0.5)),
             Entry("growth-average", GrowthOfAverage, log(5e-4, 0.5)),
             Entry("diversity", Diversity, log(0.02, 1)),
+            Entry("cohort-signal", CohortSignal, log(0.01, 100)),
+            Entry("stationary", Stationary, log(0.05, 1)),
         )
     },
 }

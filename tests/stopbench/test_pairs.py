@@ -11,7 +11,15 @@ import pytest
 from fedhalt import FedhaltError, stop_round
 from fedhalt.stopbench import Run, pairs
 from fedhalt.stopbench.bench import DECIDED, TUNED
-from fedhalt.stopbench.candidates2 import Diversity, ForwardFlat, ForwardLoss, ForwardSettled, GrowthOfAverage
+from fedhalt.stopbench.candidates2 import (
+    CohortSignal,
+    Diversity,
+    ForwardFlat,
+    ForwardLoss,
+    ForwardSettled,
+    GrowthOfAverage,
+    Stationary,
+)
 from fedhalt.stopbench.clusters import draws, rate_words, task_of, weights_of
 from fedhalt.stopbench.pairs import ENTRIES2
 
@@ -145,6 +153,24 @@ def test_the_candidates_on_a_straight_drift():
     assert stop_round(ForwardFlat(0.1, 1), falling) is None
     assert stop_round(GrowthOfAverage(0.1, 1), rows) == 16, "1 / 10.5 is the first growth below 0.1"
     assert stop_round(Diversity(0.6, 3), rows) == 3 and stop_round(Diversity(0.5, 1), rows) is None
+    # ten clients with a mean square of 2 and a mean of square 1: noise 1/9, signal 8/9
+    assert stop_round(CohortSignal(8.01, 1), rows) == 1 and stop_round(CohortSignal(7.99, 1), rows) is None
+    assert stop_round(Stationary(0.99, 1), rows) is None, "every step goes on in the direction of the last"
+
+
+def test_steps_that_turn_back_are_stationary():
+    """Straight on until round 10, then back and forth: the mean of (1 + c) / 2 falls from 1 by a tenth of itself."""
+    rows = [{**row, "turn": row["turn"] and (1.0 if row["round"] <= 10 else -1.0)} for row in made().rows]
+    weight = sum(0.9**k for k in range(9))
+    assert stop_round(Stationary(0.5, 1), rows) == 10 + next(
+        n for n in range(1, 90) if 0.9**n * weight < 0.5 * (0.9**n * weight + sum(0.9**k for k in range(n)))
+    )
+    longer = [{**row, "update_norm": 3.0, "turn": row["turn"] and 9 * row["turn"]} for row in rows]
+    assert stop_round(Stationary(0.5, 1), longer) == stop_round(Stationary(0.5, 1), rows), "the scale does not count"
+
+
+def test_a_single_client_has_no_noise_to_compare_with():
+    assert stop_round(CohortSignal(1e9, 1), [{**row, "cohort_size": 1} for row in made().rows]) is None
 
 
 def test_a_diverged_run_ends_every_candidate():
