@@ -234,7 +234,7 @@ def test_one_command_scores_whatever_is_packed(fedhalt, tmp_path):
     assert "decided on: 2 runs" in out and "tuned on: 1 runs" in out and "forward-drift" in out
     assert "screening by round 50" in out and "ships average" in out
     assert {path.name for path in (tmp_path / "stopbench2").iterdir()} == {
-        "trajectories", "table.md", "scores.csv", "screening.csv"
+        "trajectories", "table.md", "scores.csv", "screening.csv", "curves.png"
     }  # fmt: skip
     code, out, errors = fedhalt("stopbench", "--set", "2", "--results", tmp_path / "none")
     assert code != 0 and "no run of StopBench 2 is packed yet" in errors
