@@ -53,7 +53,7 @@ def write_results(
     folder.mkdir(parents=True, exist_ok=True)
     note = (
         "Regret in points of smoothed balanced accuracy at a mean cost of so many rounds; ± is half of the 95% "
-        "bootstrap interval over clusters. Made by `fedhalt stopbench --results results`; docs/stopbench.md explains it."
+        "bootstrap interval over clusters. Made by `fedhalt stopbench --results results`: see docs/stopbench.md."
     )
     found = [*tables(rows, screens), ("by task, regret in points of what a user chooses between", by_task(pairs))]
     pages = [f"## {title}\n\n{markdown(*table)}" for title, table in found]
