@@ -44,8 +44,14 @@ def stopbench_command(
     wide: Wide = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as one object.")] = False,
     number: Annotated[
-        int, typer.Option("--set", min=1, max=2, help="StopBench 1, or 2: recorded with averages; not complete yet.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            "--set",
+            min=1,
+            max=2,
+            help="StopBench 1, or 2: rules with the model they ship. Default: 2; 1 for --runs without averages.",
+        ),
+    ] = None,
     listed: Annotated[bool, typer.Option("--list", help="What is recorded and what is left, with core hours.")] = False,
     record: Annotated[
         bool, typer.Option("--record", help="Train missing runs first, and pack them into --results.")
@@ -69,13 +75,14 @@ def stopbench_command(
     fedhalt stopbench --runs my-runs --tune blood
     """
     asked = flat(rule)
-    if number == 2 and by is not None:
-        raise FedhaltError(f"--by {by} is for StopBench 1: leave it out, or leave out --set 2")
+    if record and folder is not None:
+        raise FedhaltError(f"--record trains the runs of StopBench itself: leave out --runs {folder}")
+    given = runs.load(folder) if folder is not None else None
+    if number is None:
+        number = 2 if given is None or all(run.average is not None for run in given) else 1
     if number == 1:
         for name in asked:
             require_one_of("rule of StopBench 1", name, ENTRIES)
-    if record and folder is not None:
-        raise FedhaltError(f"--record trains the runs of StopBench itself: leave out --runs {folder}")
     made = results or Path("results")
     ours = made / ("stopbench" if number == 1 else "stopbench2")
     packs = ours / runs.PACKED.name
@@ -88,11 +95,11 @@ def stopbench_command(
         if listed:
             list_runs(number, trained, made, packs, make_console(120))
             return
-    found = runs.load(folder) if folder is not None else _packed(number, packs)
+    found = given if given is not None else _packed(number, packs)
     if number == 2:
         from .stopbench2 import score
 
-        score(found, asked, tune, ours if results is not None else None, wide, as_json)
+        score(found, asked, tune, by, ours if results is not None else None, wide, as_json)
         return
     if by is not None:
         bench.fields(found, by)  # before the work, not after it

@@ -9,14 +9,18 @@ import typer
 
 from .. import files
 from ..stopbench import draw2, pairs
+from ..stopbench.bench import fields
 from ..stopbench.runs import Run
 from ..stopbench.score import LEVELS
 from ..stopbench.screening2 import SCREENS, screened
 from ..views.terminal.display import make_console, make_table
 
 
-def score(found: list[Run], asked: Sequence[str], tune: str, folder: Path | None, wide: bool, as_json: bool) -> None:
+def score(
+    found: list[Run], asked: Sequence[str], tune: str, by: str | None, folder: Path | None, wide: bool, as_json: bool
+) -> None:
     """Scores the pairs and the screens; writes and prints them."""
+    values = fields(found, by) if by is not None else []  # before the work, not after it
     measured = pairs.measured(found, asked or pairs.readable(found), tune)
     rows = pairs.scores(measured)
     screens = screened(measured) if set(SCREENS) <= set(pairs.readable(found)) else []
@@ -30,9 +34,13 @@ def score(found: list[Run], asked: Sequence[str], tune: str, folder: Path | None
         typer.echo(files.to_json(told))
         return
     console = make_console(200)
-    for title, (header, cells) in draw2.tables(rows, screens):
+    tables = draw2.tables(rows, screens)
+    if by is not None:
+        tables.append((draw2.BY.format(by), draw2.by_value(measured, by, values)))
+    for title, (header, cells) in tables:
         console.print(title, markup=False, soft_wrap=True)
-        shown = len(header) if wide else 3 + len(LEVELS)  # the pair, its patience, and the regret at every cost
+        last = f"{LEVELS[-1]:.0%}"  # what follows the regret at every cost is for wide screens
+        shown = len(header) if wide or last not in header else 1 + header.index(last)
         table = make_table(header[:shown], left=header[:2])
         for line in cells:
             table.add_row(*line[:shown])

@@ -218,7 +218,7 @@ def by_field(bench: Bench, key: str, level: float = 0.3) -> dict[str, dict[str, 
     part = next(iter(bench.parts.values()))
     for rule, at in bench.found.items():
         t, p = bench.setting(rule, level)
-        for value in sorted({value for value, there in zip(values, part, strict=True) if there}, key=_order):
+        for value in sorted({value for value, there in zip(values, part, strict=True) if there}, key=by_size):
             which = part & np.array([other == value for other in values])
             mean = float(at.cost[t, p, which].mean()), float(at.regret[t, p, which].mean())
             found.setdefault(rule, {})[value] = mean
@@ -242,7 +242,7 @@ def below(difference: tuple[float, float, float]) -> bool:
     return difference[2] < -1e-9
 
 
-def _order(value: str) -> tuple[float, str]:
+def by_size(value: str) -> tuple[float, str]:
     """Numbers by size, before words."""
     number = parsed(value)
     return (float("inf") if number is None else float(number), value)

@@ -11,7 +11,7 @@ import numpy as np
 from .. import files
 from ..rules import Rule, named_rule, stop_round
 from ..views.plots import pyplot, save
-from .bench import BUDGET, DECIDED, PAPER, TUNED
+from .bench import BUDGET, DECIDED, PAPER, TUNED, by_size
 from .clusters import draws, task_of
 from .draw import as_csv, flat, markdown, plus_minus
 from .pairs import SHIPS, Pair, Pairs
@@ -21,6 +21,7 @@ from .score import LEVELS, at_costs, interval
 Table = tuple[list[str], list[list[str]]]
 COLOURS = {BUDGET: "#888888", PAPER: "#d55e00", "forward": "#0072b2", "val-loss": "#009e73"}
 """What a user chooses between: a number of rounds, the paper's rule, ours, and validation data."""
+BY = "by {}: regret in points of what a user chooses between"
 DASH = {"last": ":", "average": "-"}
 TASKS = {
     "derma": "skin lesions",
@@ -55,7 +56,8 @@ def write_results(
         "Regret in points of smoothed balanced accuracy at a mean cost of so many rounds; ± is half of the 95% "
         "bootstrap interval over clusters. Made by `fedhalt stopbench --results results`: see docs/stopbench.md."
     )
-    found = [*tables(rows, screens), ("by task, regret in points of what a user chooses between", by_task(pairs))]
+    tasks = [task_of(run) for run in pairs.runs]
+    found = [*tables(rows, screens), (BY.format("task"), by_value(pairs, "task", tasks))]
     pages = [f"## {title}\n\n{markdown(*table)}" for title, table in found]
     made = {"table.md": f"# StopBench 2\n\n{note}\n\n" + "\n".join(pages), "scores.csv": as_csv(map(flat, rows))}
     if screens:
@@ -94,19 +96,18 @@ def tables(rows: Sequence[dict[str, Any]], screens: Sequence[dict[str, Any]]) ->
     return sorted(found, key=lambda each: TUNED in each[0])
 
 
-def by_task(pairs: Pairs) -> Table:
-    """What the rules that a user chooses between give up on every task, with both models."""
+def by_value(pairs: Pairs, name: str, values: Sequence[str]) -> Table:
+    """What the rules that a user chooses between give up, with both models, by a value that every run has."""
     cells = []
-    names = [task_of(run) for run in pairs.runs]
-    for task in dict.fromkeys(sorted(names)):
-        which = np.array([name == task for name in names])
+    for value in sorted(set(values), key=by_size):
+        which = np.array([each == value for each in values])
         weights = draws([run for run, here in zip(pairs.runs, which, strict=True) if here])
         for rule in (rule for rule in COLOURS if Pair(rule, "last") in pairs.found):
             for ship in SHIPS:
                 curve = pairs.found[Pair(rule, ship)].over(which).patience(pairs.chosen[Pair(rule, ship)])
                 at = at_costs(curve.cost, curve.regret, pairs.end[ship][which], weights)
-                cells.append([task, str(which.sum()), rule, ship, *(plus_minus(each, 1, 1) for each in interval(at))])
-    return ["task", "runs", "rule", "ships", *(f"{level:.0%}" for level in LEVELS)], cells
+                cells.append([value, str(which.sum()), rule, ship, *(plus_minus(each, 1, 1) for each in interval(at))])
+    return [name, "runs", "rule", "ships", *(f"{level:.0%}" for level in LEVELS)], cells
 
 
 def _curves(pairs: Pairs, folder: Path) -> Path:

@@ -99,7 +99,10 @@ class Pairs:
 def accuracies(run: Run) -> dict[str, Array]:
     """The smoothed accuracy of what can be shipped, in percent."""
     if run.average is None:
-        raise FedhaltError(f"{run.name}: {run.task or 'a run'} without an average; StopBench 2 scores both models")
+        raise FedhaltError(
+            f"{run.name}: {run.task or 'a run'} without an average, and StopBench 2 scores both models: record with "
+            "--average 10, or score the last models only with --set 1"
+        )
     return {"last": 100 * smoothed(run.accuracy), "average": 100 * smoothed(run.average)}
 
 

@@ -57,7 +57,7 @@ def test_tables_are_drawn_without_a_checkout_and_the_package_stays_as_it_was(ins
 
 def test_rules_are_scored_without_a_checkout_and_without_torch(installed, tmp_path):
     before = contents(tmp_path / "site")
-    out = installed("stopbench", "--rule", "growth", first="import sys; sys.modules['torch'] = None")
+    out = installed("stopbench", "--set", "1", "--rule", "growth", first="import sys; sys.modules['torch'] = None")
     assert "decided on: 370 runs" in out and "tuned on: 182 runs" in out
     assert list((tmp_path / "empty").iterdir()) == [] and contents(tmp_path / "site") == before
 

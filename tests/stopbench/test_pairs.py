@@ -227,16 +227,17 @@ def test_one_command_scores_whatever_is_packed(fedhalt, tmp_path):
     from fedhalt.stopbench.runs import pack
 
     runs = [made("a"), made("b", data="derma"), made("c", data="derma", lr=10.0)]
-    pack(runs, tmp_path / "stopbench2" / "trajectories")
-    asked = ("stopbench", "--set", "2", "--results", tmp_path, "--rule", "forward,forward-drift,val-loss-average")
-    code, out, errors = fedhalt(*asked)
+    pack(runs, tmp_path / "packed")
+    rules = "forward,forward-drift,val-loss-average"
+    code, out, errors = fedhalt(
+        "stopbench", "--runs", tmp_path / "packed", "--results", tmp_path, "--rule", rules, "--by", "lr"
+    )
     assert code == 0, errors
     assert "decided on: 2 runs" in out and "tuned on: 1 runs" in out and "forward-drift" in out
     assert "screening by round 50" in out and "ships average" in out
+    assert "by lr: regret in points" in out and "than the paper's rule with its last model: 30.0 (30.0 to 30.0)" in out
     assert {path.name for path in (tmp_path / "stopbench2").iterdir()} == {
-        "trajectories", "table.md", "scores.csv", "screening.csv", "curves.png"
+        "table.md", "scores.csv", "screening.csv", "curves.png"
     }  # fmt: skip
-    code, out, errors = fedhalt("stopbench", "--set", "2", "--results", tmp_path / "none")
-    assert code != 0 and "no run of StopBench 2 is packed yet" in errors
-    code, out, errors = fedhalt("stopbench", "--rule", "forward-drift")
+    code, out, errors = fedhalt("stopbench", "--set", 1, "--rule", "forward-drift")
     assert code != 0 and "rule of StopBench 1" in errors

@@ -313,7 +313,7 @@ def small(tmp_path):
 def test_the_command_prints_one_table_and_writes_the_rest(fedhalt, small, tmp_path):
     pytest.importorskip("matplotlib")
     code, out, _ = fedhalt(
-        "stopbench", "--wide", "--runs", small, "--rule", "growth,val-loss", "--results", tmp_path / "to"
+        "stopbench", "--set", 1, "--wide", "--runs", small, "--rule", "growth,val-loss", "--results", tmp_path / "to"
     )
     assert code == 0
     for word in ("decided on: 4 runs, ", "tuned on: 4 runs, ", "budget", "val-loss", "straight", "every cost"):

@@ -58,7 +58,7 @@ def test_one_command_trains_what_is_missing_and_packs_it(two, fedhalt, tmp_path,
     run(two[0].spec, tmp_path / "runs", rounds=2, watch=[], stop="never")
     where = ["--out", tmp_path / "runs", "--results", tmp_path]
     code, out, errors = fedhalt(
-        "stopbench", "--record", *where, "--tune", "digits", "--rule", "growth", "--parallel", 1
+        "stopbench", "--set", 1, "--record", *where, "--tune", "digits", "--rule", "growth", "--parallel", 1
     )
     assert code == 0, errors
     assert "2 of 2 runs packed into 2 files" in errors and "tuned on: 2 runs" in out
@@ -87,7 +87,7 @@ def test_runs_of_the_package_are_neither_trained_nor_packed_again(two, fedhalt, 
     pack_recorded(two[:1], tmp_path / "runs", tmp_path / "packaged" / "trajectories", print)
     monkeypatch.setattr("fedhalt.stopbench.runs.PACKED", tmp_path / "packaged" / "trajectories")
     where = ["--out", tmp_path / "runs", "--results", tmp_path / "results", "--tune", "digits", "--rule", "growth"]
-    code, out, errors = fedhalt("stopbench", "--record", *where)
+    code, out, errors = fedhalt("stopbench", "--set", 1, "--record", *where)
     assert code == 0 and "1 of 1 runs packed into 1 files" in errors and "tuned on: 2 runs" in out
     assert "with 1 runs of" in errors
     assert [each.name for each in load(tmp_path / "results" / "stopbench" / "trajectories")] == [two[1].spec.id]
