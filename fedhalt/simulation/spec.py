@@ -88,7 +88,7 @@ class RunSpec:
     resize: int | None = option(None, "Resize images to this many pixels.")
     buffers: str = option("refuse", "What to do with running statistics (BatchNorm).")
     channels_last: bool | None = option(None, "Memory format. Default: what is faster for the model.")
-    gradient: str = option("autograd", "How gradients are computed; faster: closed (probes), products (networks).")
+    gradient: str = option("autograd", "Gradients by autograd, or faster: closed (probes), products (networks).")
     skew: str = option("dirichlet", f"{', '.join(PARTITIONERS)}.")
     c: float = option(0.1, "Coefficient of the skew.")
     on_empty: str = option("repair", "What to do with clients without data (dirichlet).")
