@@ -14,7 +14,7 @@ from ..views.plots import pyplot, save
 from .bench import BUDGET, DECIDED, PAPER, TUNED, by_size
 from .clusters import draws, task_of
 from .draw import as_csv, flat, markdown, plus_minus
-from .pairs import SHIPS, Pair, Pairs
+from .pairs import SHIPS, Pair, Pairs, recommended
 from .runs import Run
 from .score import LEVELS, at_costs, interval
 
@@ -57,7 +57,7 @@ def write_results(
         "bootstrap interval over clusters. Made by `fedhalt stopbench --results results`: see docs/stopbench.md."
     )
     tasks = [task_of(run) for run in pairs.runs]
-    found = [*tables(rows, screens), (BY.format("task"), by_value(pairs, "task", tasks))]
+    found = [*in_short(rows), *tables(rows, screens), (BY.format("task"), by_value(pairs, "task", tasks))]
     pages = [f"## {title}\n\n{markdown(*table)}" for title, table in found]
     made = {"table.md": f"# StopBench 2\n\n{note}\n\n" + "\n".join(pages), "scores.csv": as_csv(map(flat, rows))}
     if screens:
@@ -67,6 +67,20 @@ def write_results(
     shown = examples(pairs.runs)
     pictures = [_curves(pairs, folder), *([_stops(shown, folder)] if shown else [])]
     return [*(folder / name for name in made), *pictures]
+
+
+def in_short(rows: Sequence[dict[str, Any]]) -> list[tuple[str, Table]]:
+    """What a user chooses between, and the rule chosen on the tuned part; nothing without deciding runs."""
+    mine = [row for row in rows if row["part"] == DECIDED]
+    shown = dict.fromkeys([*COLOURS, recommended(rows).rule])
+    header = ["rule", "ships", *(f"{level:.0%}" for level in LEVELS)]
+    cells = [
+        [row["rule"] + ("*" if row["needs"] else ""), row["ship"], *(plus_minus(each, 1, 1) for each in row["regret"])]
+        for rule in shown
+        for row in mine
+        if row["rule"] == rule
+    ]
+    return [(f"in short: {mine[0]['runs']} deciding runs", (header, cells))] if mine else []
 
 
 def tables(rows: Sequence[dict[str, Any]], screens: Sequence[dict[str, Any]]) -> list[tuple[str, Table]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 pytest.importorskip("matplotlib")
-from stopbench.test_pairs import made
+from helpers.drifting import made
 
 from fedhalt.stopbench import draw2, pairs
 
@@ -38,6 +38,7 @@ def test_everything_is_written_and_by_task_says_what_each_gives_up(tmp_path):
     assert {path.name for path in written} == {"table.md", "scores.csv", "curves.png", "stops.png"}
     assert all(path.stat().st_size > 500 for path in written)
     page = (tmp_path / "table.md").read_text(encoding="utf-8")
+    assert "## in short: 8 deciding runs" in page and page.count("| budget | last |") == 1 + 2 + 4
     assert "| derma by site | 1 | forward | last | 30.0 ±0.0 |" in page
     assert "| derma by site | 1 | forward | average | 0.0 ±0.0 |" in page
 
