@@ -9,6 +9,7 @@ from .records.trajectory import Trajectory
 from .rules import (
     AllOf,
     AnyOf,
+    AverageGrowth,
     Budget,
     Difference,
     Drift,
@@ -33,6 +34,7 @@ from .stopper import EarlyStopper
 __all__ = [
     "AllOf",
     "AnyOf",
+    "AverageGrowth",
     "Budget",
     "Difference",
     "Drift",

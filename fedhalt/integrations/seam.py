@@ -13,6 +13,7 @@ from typing import Any, TypedDict, Unpack
 from ..errors import FedhaltError, flag
 from ..measure.arrays import Patterns
 from ..measure.average import make_average
+from ..measure.tail import average_for
 from ..records.judging import DRIFT
 from ..records.stored import named
 from ..records.trajectory import Trajectory
@@ -98,6 +99,7 @@ class Watch:
         self.rule: Rule = EarlyStopper(None, rule=rule, **options).rule  # type: ignore[misc, arg-type]
         if self.state is not None and not isinstance(self.state, (str, os.PathLike)):
             raise FedhaltError(f"state must be the path of a folder, not {self.state!r}")
+        self.average = average_for(self.average, self.rule.reads)
         if self.average is not None:
             self.average = make_average(self.average).setting  # a mistake is said here, not in round 1
         flag("overwrite", self.overwrite)

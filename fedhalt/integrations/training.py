@@ -12,13 +12,12 @@ from typing import Any, Unpack, cast
 
 from ..errors import FedhaltError, flag, whole
 from ..measure.distance import MEASURED
-from ..measure.drift import COLUMNS
-from ..measure.tail import AVERAGE_DISTANCE
+from ..measure.tail import COLUMNS
 from ..stopper import STATE
 from .host import StateFolder, show_lines
 from .seam import FurtherOptions, Options, Watch
 
-OURS = {"self", "params", "epoch", "step", "round", *MEASURED, *COLUMNS, AVERAGE_DISTANCE}
+OURS = {"self", "params", "epoch", "step", "round", *MEASURED, *COLUMNS}
 """Names of columns that a framework's metric cannot have."""
 
 NONE: Mapping[str, Any] = MappingProxyType({})

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import FedhaltError
 from .arrays import Array, is_finite
-from .average import Average, Facts, Parts, Read, same_arrays
+from .average import Average, Facts, Parts, Read, make_average, same_arrays
 from .blocks import Arrays
+from .drift import COLUMNS as DRIFTS
 from .drift import DriftMeter
 from .rebuild import floating_arrays
 
 AVERAGE_DISTANCE = "distance_average"
 """The column with the distance of the average from the start."""
+
+COLUMNS = (*DRIFTS, AVERAGE_DISTANCE)
+"""What is measured of the last rounds; a rule may read it."""
+
+ROUNDS = 10
+"""How many rounds are averaged for a rule that reads the average's distance, if nobody says."""
 
 STATISTICS = ("running_mean", "running_var")
 """Where BatchNorm keeps what it has seen."""
@@ -27,6 +34,12 @@ class Tail:
 
     average: Average | None = None
     drift: DriftMeter | None = None
+
+    @classmethod
+    def of(cls, columns: Iterable[str], average: int | str | None = None) -> Tail:
+        """The average that was asked for, and the drift with it or if somebody reads that."""
+        drifts = average is not None or any(column in DRIFTS for column in columns)
+        return cls(make_average(average) if average is not None else None, DriftMeter() if drifts else None)
 
     def added(self, params: Any, watched: Mapping[str, Any]) -> Tail:
         """With the finite model of one more round; the drift is that of the watched arrays."""
@@ -68,6 +81,11 @@ class Tail:
         """What was saved."""
         average = self.average.loaded(facts["average"], read) if self.average is not None else None
         return Tail(average, self.drift.loaded(facts["drift"], read) if self.drift is not None else None)
+
+
+def average_for(average: int | str | None, columns: Iterable[str]) -> int | str | None:
+    """What is averaged: what was asked for, or ten rounds if the average's distance is read."""
+    return ROUNDS if average is None and AVERAGE_DISTANCE in columns else average
 
 
 def _averaged(model: dict[str, Any], before: Mapping[str, Any], watched: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from ..measure import tensors
 from ..measure.arrays import Array, Patterns, dense, is_floating, matches, named
 from ..measure.average import Window, same_arrays
 from ..measure.distance import Meter
-from ..measure.drift import COLUMNS, DriftMeter
 from ..measure.rebuild import floating_arrays, rebuild
+from ..measure.tail import Tail, average_for
 
 LONGEST_NAME = 1000
 SUFFIXES = (".safetensors", ".npz", ".npy", ".pt", ".pth")
@@ -114,7 +114,7 @@ class Checkpoints:
         self.include, self.exclude = include, exclude
         self._chosen = include is not None or exclude is not None
         self._meter: Meter | None = None
-        self._drift = DriftMeter() if any(column in COLUMNS for column in columns) else None
+        self._tail = Tail.of(columns, average_for(None, columns))
         self._seen: dict[Path, None] = {}  # in the order they were read
         if start is not None:
             self._begin(start)
@@ -143,9 +143,8 @@ class Checkpoints:
         try:
             now = self._meter.leaves(params)
             row: dict[str, Any] = dict(self._meter.measure(now))
-            if self._drift is not None:
-                self._drift = self._drift.added(now) if math.isfinite(row["distance"]) else self._drift
-                row |= self._drift.columns
+            self._tail = self._tail.added(params, now) if math.isfinite(row["distance"]) else self._tail
+            row |= self._tail.columns(self._meter.start)
             self._meter.keep(now)
         except FedhaltError as error:
             raise FedhaltError(f"{path}: {error}") from None

@@ -11,6 +11,7 @@ from .signals.difference import Difference
 from .signals.drift import Drift
 from .signals.forward import ForwardGrowth
 from .signals.growth import GrowthRate
+from .signals.growth_average import AverageGrowth
 from .signals.relative_update import RelativeUpdate
 from .signals.wandering import Wandering
 from .signals.weight_diff import WeightDiff
@@ -21,6 +22,7 @@ __all__ = [
     "RULES",
     "AllOf",
     "AnyOf",
+    "AverageGrowth",
     "Budget",
     "Difference",
     "Drift",

@@ -22,6 +22,7 @@ from .signals.difference import Difference
 from .signals.drift import Drift
 from .signals.forward import ForwardGrowth
 from .signals.growth import GrowthRate
+from .signals.growth_average import AverageGrowth
 from .signals.relative_update import RelativeUpdate
 from .signals.wandering import Wandering
 from .signals.weight_diff import WeightDiff
@@ -54,6 +55,7 @@ class Listed:
 
 RULES: dict[str, Listed] = {
     "growth": Listed(GrowthRate, "growth rate |δᵣ − δᵣ₋₁| / δᵣ₋₁", (5e-4, 0.5)),
+    "growth-average": Listed(AverageGrowth, "growth rate of the average's distance", (5e-4, 0.5)),
     "growth-authors": Listed(GrowthAuthors, "signed growth rate (δᵣ − δᵣ₋₁) / δᵣ₋₁", (5e-4, 0.5)),
     "val-loss": Listed(
         partial(Plateau, "val_loss"), "fall of the validation loss below its best", (1e-4, 1), log=False

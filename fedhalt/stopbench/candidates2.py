@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 from ..rules import Signal, SignalRule
 from ..rules.base import relative
 from ..rules.signals.forward import Forward
-from ..rules.signals.growth import Growth
 
 FORWARD = Forward()
 SETTLED = 20.0
@@ -69,13 +68,6 @@ class ForwardAtFlatLoss:
         losses = [*before[1], now[3]][-2 * BLOCK :]
         flat = len(losses) == 2 * BLOCK and sum(losses[BLOCK:]) >= sum(losses[:BLOCK])
         return [after, losses], share if flat else None
-
-
-@dataclass(frozen=True)
-class AverageGrowth(Growth):
-    """The paper's signal on the distance of the average."""
-
-    reads: ClassVar[tuple[str, ...]] = ("distance_average",)
 
 
 @dataclass(frozen=True)
@@ -167,13 +159,6 @@ class ForwardFlat(WithLate):
 
     signal: ClassVar[Signal] = ForwardAtFlatLoss()
     late: ClassVar[tuple[str, ...]] = ("train_loss_before",)
-
-
-@dataclass(frozen=True)
-class GrowthOfAverage(SignalRule):
-    """The growth of the average's distance below tau."""
-
-    signal: ClassVar[Signal] = AverageGrowth()
 
 
 @dataclass(frozen=True)

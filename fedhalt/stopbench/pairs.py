@@ -19,7 +19,6 @@ from .candidates2 import (
     ForwardFlat,
     ForwardLoss,
     ForwardSettled,
-    GrowthOfAverage,
     Stationary,
 )
 from .clusters import draws, model_of, task_of, weights_of
@@ -49,7 +48,6 @@ ENTRIES2: dict[str, Entry] = {
             Entry("forward-drift", ForwardSettled, log(5e-4, 0.5)),
             Entry("forward-loss", ForwardLoss, log(5e-5, 0.5)),
             Entry("forward-flat", ForwardFlat, log(5e-4, 0.5)),
-            Entry("growth-average", GrowthOfAverage, log(5e-4, 0.5)),
             Entry("diversity", Diversity, log(0.02, 1)),
             Entry("cohort-signal", CohortSignal, log(0.01, 100)),
             Entry("stationary", Stationary, log(0.05, 1)),

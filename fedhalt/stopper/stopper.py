@@ -11,12 +11,11 @@ from typing import Any
 
 from .. import files, rules
 from ..errors import FedhaltError, about, require_one_of, whole
-from ..measure import drift
 from ..measure.arrays import Array, Patterns, copy
 from ..measure.average import make_average
 from ..measure.distance import MEASURED, Meter
 from ..measure.rebuild import floating_arrays, rebuild, require_alike
-from ..measure.tail import Tail
+from ..measure.tail import Tail, average_for
 from ..records.trajectory import Trajectory
 from ..rules import GrowthRate, Rule, Status, Stepper, motion
 from ..rules.base import is_rule
@@ -96,9 +95,10 @@ class EarlyStopper:
         self._finite = self._meter.start if self._meter is not None and keep_finite else None
         if average is not None and start is None:
             raise FedhaltError("an average needs the models themselves: EarlyStopper(start=params, …, average=10)")
+        average = average_for(average, self.rule.reads) if start is not None else None
         self.average = make_average(average).setting if average is not None else None
         """How many rounds `model("average")` covers, as it was given."""
-        self._tail = _tail(self.rule, self.average)
+        self._tail = Tail.of(self.rule.reads, self.average)
         self._tail_files: dict[str, str] = {}
         self._params: Any = None if isinstance(start, Iterator) else start
         self._stepper = Stepper([self.rule])
@@ -372,18 +372,12 @@ class EarlyStopper:
     def _load_tail(self, folder: Path, saved: dict[str, Any]) -> None:
         with about(folder / STATE):
             self.average = make_average(saved["average"]).setting if saved.get("average") is not None else None
-        self._tail = _tail(self.rule, self.average)
+        self._tail = Tail.of(self.rule.reads, self.average)
         if "tail" in saved:  # version 0.1 had none
             self._tail_files = saved["tail"]["files"]
             self._tail = self._tail.loaded(
                 saved["tail"]["facts"], lambda part: read_arrays(folder, self._tail_files[part])
             )
-
-
-def _tail(rule: Rule, average: int | str | None) -> Tail:
-    """What is kept of the last rounds: the average that was asked for, the drift if somebody reads it."""
-    drifts = average is not None or any(column in drift.COLUMNS for column in rule.reads)
-    return Tail(make_average(average) if average is not None else None, drift.DriftMeter() if drifts else None)
 
 
 def _is_saved(rule: Rule, saved: Any) -> bool:

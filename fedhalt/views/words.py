@@ -12,6 +12,7 @@ from ..errors import FedhaltError
 SIGNALS = {
     "growth": "growth",
     "growth-authors": "growth",
+    "growth-average": "growth of the average",
     "forward": "forward growth",
     "difference": "change",
     "relative-update": "update",
@@ -38,6 +39,7 @@ WATCHED = {
     "relative-update": "size of the update relative to the distance",
     "weight-diff": "size of the update relative to the parameters",
     "wandering": "updates that cancel out; ends hopeless runs",
+    "growth-average": "growth of the distance of the averaged model",
     "forward": "growth of the accumulated forward movement",
     "drift": "movement over 20 rounds relative to their scatter",
     "budget": "nothing: it stops after --rounds",
@@ -55,7 +57,7 @@ REASONS = {
     "traffic": "traffic spent",
 }
 
-CLOCKS = ("growth", "growth-authors", "forward")
+CLOCKS = ("growth", "growth-average", "growth-authors", "forward")
 """Rules whose signal falls as rounds pass, even while the model keeps moving as before."""
 
 NO_MOTION_YET = 2

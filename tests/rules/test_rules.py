@@ -85,7 +85,16 @@ EVERY = [
 
 @pytest.mark.parametrize("rule", EVERY, ids=lambda rule: type(rule).__name__)
 def test_every_rule_keeps_the_protocol(rule):
-    measured = ["distance", "update_norm", "parameter_norm", "alignment", "drift_5", "drift_10", "drift_20"]
+    measured = [
+        "distance",
+        "update_norm",
+        "parameter_norm",
+        "alignment",
+        "drift_5",
+        "drift_10",
+        "drift_20",
+        "distance_average",
+    ]
     columns = [*measured, "val_loss", "val_accuracy", "f1", "client_loss", "client_accuracy", "seconds"]
     columns += ["bytes_up", "bytes_down"]
     rows = [{column: 1.0 + 1 / (r + len(column)) for column in columns} for r in range(30)]

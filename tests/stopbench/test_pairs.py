@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.drifting import ROUNDS, made
 
-from fedhalt import FedhaltError, stop_round
+from fedhalt import AverageGrowth, FedhaltError, stop_round
 from fedhalt.stopbench import Run, pairs
 from fedhalt.stopbench.bench import DECIDED, TUNED
 from fedhalt.stopbench.candidates2 import (
@@ -18,7 +18,6 @@ from fedhalt.stopbench.candidates2 import (
     ForwardFlat,
     ForwardLoss,
     ForwardSettled,
-    GrowthOfAverage,
     Stationary,
 )
 from fedhalt.stopbench.clusters import draws, rate_words, task_of, weights_of
@@ -134,7 +133,7 @@ def test_the_candidates_on_a_straight_drift():
     assert stop_round(ForwardFlat(0.1, 1), rows) == 20, "a constant loss: flat as soon as there are twenty"
     falling = [{**row, "train_loss_before": 1 / row["round"]} for row in rows]
     assert stop_round(ForwardFlat(0.1, 1), falling) is None
-    assert stop_round(GrowthOfAverage(0.1, 1), rows) == 16, "1 / 10.5 is the first growth below 0.1"
+    assert stop_round(AverageGrowth(0.1, 1), rows) == 16, "1 / 10.5 is the first growth below 0.1"
     assert stop_round(Diversity(0.6, 3), rows) == 3 and stop_round(Diversity(0.5, 1), rows) is None
     # ten clients with a mean square of 2 and a mean of square 1: noise 1/9, signal 8/9
     assert stop_round(CohortSignal(8.01, 1), rows) == 1 and stop_round(CohortSignal(7.99, 1), rows) is None

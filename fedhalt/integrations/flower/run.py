@@ -14,8 +14,8 @@ from ... import files
 from ...errors import FedhaltError, require_one_of
 from ...measure.arrays import all_finite, dense, is_floating_type, named, shape
 from ...measure.distance import MEASURED
-from ...measure.drift import COLUMNS
 from ...measure.rebuild import rebuild
+from ...measure.tail import COLUMNS
 from ...stopper import SECONDS
 from ..host import LOG, StateFolder
 from ..seam import Options, Watch

@@ -36,6 +36,7 @@ RULES = {
     "wandering": (
         "Finds runs that go nowhere because their updates cancel out. It is for screening, not for ending a good run."
     ),
+    "growth-average": "The paper's rule on the mean of the last ten models, which does not jump with every cohort.",
     "forward": ("Our rule. Like growth, but it counts only the part of each update that leads away from the start."),
     "drift": (
         "Compares how far the model moved between two blocks of 20 rounds with how much single rounds scatter. About 1 "
