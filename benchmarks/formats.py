@@ -1,10 +1,11 @@
-"""Which memory format does a network want? Milliseconds an image for a gradient, plain, channels_last and compiled.
+"""Which memory format does a network want, and what do `products` gain? Milliseconds of a gradient, side by side.
 
-    python benchmarks/formats.py [--models cnn resnet18 …] [--images 64] [--repeats 5] [--compile]
+    python benchmarks/formats.py [--models cnn resnet18 …] [--images 120] [--repeats 5] [--compile]
 
 One core, interleaved, the least of the repetitions, seconds of the thread: the table `GAIN` in
-fedhalt/simulation/formats.py is made of this. `--compile` adds torch.compile, which needs a C++ compiler, and says how
-long its first call takes.
+fedhalt/simulation/formats.py is made of this. products is `gradient="products"` in the format that a run chooses, and
+its factor, with the least and the most of the repetitions, is that against autograd in the same format. `--compile`
+adds torch.compile, which needs a C++ compiler, and says how long its first call takes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import warnings
 import timm
 import torch
 
+from fedhalt.simulation.formats import prefers_channels_last
 from fedhalt.simulation.model import Model, SmallCNN
+from fedhalt.simulation.onepixel import products
 
 MODELS = (
     "cnn",
@@ -32,16 +35,16 @@ MODELS = (
 )
 
 
-def model(name: str, channels_last: bool) -> Model:
+def model(name: str, channels_last: bool, gradient: str = "autograd") -> Model:
     torch.manual_seed(0)
     module = SmallCNN(3, 8) if name == "cnn" else timm.create_model(name, num_classes=8)
-    return Model(module, "average", channels_last)
+    return Model(products(module) if gradient == "products" else module, "average", channels_last)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="*", default=MODELS)
-    parser.add_argument("--images", type=int, default=64)
+    parser.add_argument("--images", type=int, default=120)
     parser.add_argument("--pixels", type=int, default=32)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--compile", action="store_true")
@@ -52,10 +55,12 @@ def main() -> None:
     images = torch.randint(0, 256, (given.images, 3, given.pixels, given.pixels), dtype=torch.uint8)
     labels = torch.randint(0, 8, (given.images,))
     for name in given.models:
+        chosen = "channels_last" if prefers_channels_last(name) else "plain"
         sides = {"plain": model(name, False), "channels_last": model(name, True)}
+        sides["products"] = model(name, chosen == "channels_last", "products")
         first = ""
         if given.compile:
-            for side in list(sides):
+            for side in ("plain", "channels_last"):
                 sides[f"{side}, compiled"] = made = model(name, side == "channels_last")
                 made.module.forward = torch.compile(made.module.forward)
                 begin = time.perf_counter()
@@ -66,10 +71,13 @@ def main() -> None:
             for side, made in sides.items():
                 w, begin = made.vector(), time.thread_time()
                 made.gradient(w, images, labels)
-                times[side].append(1e3 * (time.thread_time() - begin) / given.images)
+                times[side].append(1e3 * (time.thread_time() - begin))
         found = {side: min(values[1:]) for side, values in times.items()}
-        words = ", ".join(f"{side} {value:.2f}" for side, value in found.items())
-        print(f"{name:34} {words} ms: {found['plain'] / found['channels_last']:.2f} x{first}", flush=True)
+        gains = [one / other for one, other in zip(times[chosen][1:], times["products"][1:], strict=True)]
+        words = ", ".join(f"{side} {value:.1f}" for side, value in found.items())
+        gained = f"products {found[chosen] / found['products']:.2f} x ({min(gains):.2f} to {max(gains):.2f})"
+        other = f"channels_last {found['plain'] / found['channels_last']:.2f} x"
+        print(f"{name:34} {words} ms: {other}, {gained}{first}", flush=True)
 
 
 if __name__ == "__main__":

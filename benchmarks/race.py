@@ -11,7 +11,7 @@ All train only: batch 256, momentum, weight decay, clipping. Each contender is a
 turn; a repetition is one round of each, so that other load meets all of them. Ratios are those of a repetition: median,
 least and most. Start-up, the time to the end of a first round that does not count, stands apart.
 
-ours       two single-thread workers; the head by its formula
+ours       two single-thread workers; the head by its formula, in one thread
 plain      one process, the model copied for every client, a DataLoader, torch's own threads: as the authors' code does
 flower     Flower's simulation on Ray, one actor per core; data resident in the actor, the CNN in channels_last
 pfl        pfl's simulation in one process, torch's own threads; pfl-single with one thread; both in --pfl's environment
@@ -28,7 +28,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -88,15 +87,14 @@ QUICK = {"few": Case(6, 8, 2, 2, head=False), "many-cnn": Case(20, 4, 4, 1, head
 def ours(case: Case) -> Iterator[None]:
     from fedhalt.simulation import RunSpec, engine
     from fedhalt.simulation.federation import Federation
+    from fedhalt.simulation.workers import started_workers
 
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
     spec = RunSpec(data=case.file, skew="iid", clients=case.clients, cohort=case.cohort, epochs=case.epochs,
                    batch=BATCH, lr=LR, evaluate_every=0, gradient="closed" if case.head else "autograd",
                    model="probe:tf_efficientnet_lite0" if case.head else "cnn", pretrained=case.head)  # fmt: skip
-    federation = Federation(spec)
-    with ThreadPoolExecutor(CORES, initializer=torch.set_flush_denormal, initargs=(True,)) as pool:
-        for _ in engine.rounds(federation.method(), federation, each=pool.map):
+    with started_workers(CORES, "cpu") as (each, _):
+        federation = Federation(spec)
+        for _ in engine.rounds(federation.method(), federation, each=federation.visiting(each)):
             yield
 
 

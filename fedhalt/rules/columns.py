@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from math import isfinite
 from operator import lt
 from typing import Any, Protocol, runtime_checkable
@@ -52,9 +53,12 @@ def blocks_of(rows: Table | Sequence[Row]) -> Iterable[Block]:
 
 
 def rounds(rule: OnSignal, blocks: Iterable[Block]) -> Iterator[tuple[int, tuple[float, ...]]]:
-    """Every round with the columns that the signal reads; with a fast path for plain numbers, as fedhalt records
-    them.
-    """
+    """Every round with the columns that the signal reads."""
+    return chain.from_iterable(_pieces(rule, blocks))
+
+
+def _pieces(rule: OnSignal, blocks: Iterable[Block]) -> Iterator[Iterable[tuple[int, tuple[float, ...]]]]:
+    """The same; a block of plain numbers, as fedhalt records them, in one piece, which is walked without Python."""
     last = 0
     for block in blocks:
         numbered, columns = block.values("round"), [block.values(name) for name in rule.reads]
@@ -63,12 +67,12 @@ def rounds(rule: OnSignal, blocks: Iterable[Block]) -> Iterator[tuple[int, tuple
             and all(map(are_floats, columns))
             and all(min(column) >= 0 for column in columns[: rule.norms])
         ):
-            yield from zip(numbered, zip(*columns, strict=True), strict=True)
+            yield zip(numbered, zip(*columns, strict=True), strict=True)
             last = numbered[-1]
             continue
         for row in block:
             last = next_round({"round": last}, row)
-            yield last, rule.columns(row, last)
+            yield ((last, rule.columns(row, last)),)
 
 
 def are_floats(values: Sequence[Any]) -> bool:

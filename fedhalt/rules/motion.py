@@ -78,11 +78,11 @@ def step(state: State, r: int, row: Row) -> tuple[State, Motion]:
         (Motion(exponent=None, word=''), Motion(exponent=1.0, word='still moving'))
     """
     (moved,) = _moves(state, [(r, _norm(row, "distance"), _norm(row, "update_norm"))])
-    return moved[0], _described(*moved)
+    return moved[0], Motion(*_described(*moved))
 
 
-def over(rows: Table | Sequence[Row]) -> list[Motion]:
-    """What the model was doing in every round of a record."""
+def over(rows: Table | Sequence[Row]) -> list[tuple[float | None, str]]:
+    """What the model was doing in every round of a record: the exponents and the words for them."""
     return [_described(*moved) for moved in _moves(begin(), _rounds(rows))]
 
 
@@ -90,7 +90,7 @@ def at(rows: Table | Sequence[Row], last: int | None = None) -> Motion:
     """What the model was doing in round `last` of a record, by default in its last one."""
     upto = _rounds(rows) if last is None else itertools.takewhile(lambda one: one[0] <= last, _rounds(rows))
     newest = deque(_moves(begin(), upto), maxlen=1)
-    return _described(*newest[0]) if newest else Motion()
+    return Motion(*_described(*newest[0])) if newest else Motion()
 
 
 def of(rows: Iterable[Row]) -> Motion:
@@ -135,12 +135,11 @@ def _rounds(rows: Table | Sequence[Row]) -> Iterator[_Round]:
         yield from zip(block.values("round"), _norms(block, "distance"), _norms(block, "update_norm"), strict=True)
 
 
-def _described(state: State, exponent: float | None, recorded: bool) -> Motion:
-    if recorded and state["distance"] is None:
-        return Motion(None, "diverging")  # not finite
-    if exponent is None:
-        return Motion()
-    return Motion(exponent, _word(exponent, state["distance"], state["squares"]))
+def _described(state: State, exponent: float | None, recorded: bool) -> tuple[float | None, str]:
+    """The fields of a `Motion`: to make one takes as long as to step a round."""
+    if exponent is not None:
+        return exponent, _word(exponent, state["distance"], state["squares"])
+    return None, "diverging" if recorded and state["distance"] is None else ""  # not finite
 
 
 def _word(exponent: float, distance: float, squares: float | None) -> str:

@@ -23,7 +23,7 @@ from . import backbones, datasets, partition
 from .head import Head
 from .model import Model
 from .onepixel import products
-from .scores import SCORES, scores
+from .scores import SCORES, Answers, answers, scores
 from .seeds import rng
 from .shares import Parts
 from .spec import RunSpec
@@ -31,6 +31,11 @@ from .spec import RunSpec
 EVALUATED = tuple(f"{split}_{score}" for split in ("val", "test") for score in SCORES)
 HELD_OUT = ("client_loss", "client_accuracy")
 """The columns of an evaluation: on the splits of the data, and on what the clients hold out."""
+PIECE = 1024
+"""Samples that a worker answers at a time."""
+
+Labelled = tuple[Tensor, Tensor]
+"""Images and their labels."""
 
 
 class Federation:
@@ -61,6 +66,11 @@ class Federation:
     @property
     def parameters(self) -> int:
         return sum(self._first.sizes)
+
+    def visiting(self, each: Callable[..., Any]) -> Callable[..., Any]:
+        """How a round visits its clients: by these workers; a head without, as its steps are so short that threads
+        would only wait for Python's lock."""
+        return map if self.spec.gradient == "closed" else each
 
     def method(self) -> Method:
         """The spec's method; `compat="authors"` needs facts of this federation."""
@@ -123,17 +133,16 @@ class Federation:
 
     def evaluate(self, x: Tensor, shared: Vectors, each: Callable[..., Any] = map) -> dict[str, float]:
         """Loss, plain and balanced accuracy and macro F1 on validation and test data; draws no random number."""
-        found = {**self.evaluate_on("val", x, shared, each), **self.evaluate_on("test", x, shared, each)}
+        parts = {name: self._resident[name] for name in ("val", "test")}
         if len(self.held):
-            images, labels = (part[self.held] for part in self._resident["train"])
-            scores = self._scores(x, shared, images, labels, each)
-            found |= dict(zip(HELD_OUT, (scores["loss"], scores["accuracy"]), strict=True))
-        return found
+            images, labels = self._resident["train"]
+            parts["client"] = images[self.held], labels[self.held]
+        found = self._scores(x, shared, parts, each)
+        return {name: value for name, value in found.items() if name in (*EVALUATED, *HELD_OUT)}
 
     def evaluate_on(self, name: str, x: Tensor, shared: Vectors, each: Callable[..., Any] = map) -> dict[str, float]:
         """The same on one of the splits."""
-        images, labels = self._resident[name]
-        return {f"{name}_{key}": value for key, value in self._scores(x, shared, images, labels, each).items()}
+        return self._scores(x, shared, {name: self._resident[name]}, each)
 
     def state_dict(self, x: Tensor, shared: Vectors) -> dict[str, Tensor]:
         """The model under its module's own names."""
@@ -151,15 +160,21 @@ class Federation:
         start = hashlib.blake2b(self.theta0().cpu().numpy().tobytes(), digest_size=16).hexdigest()
         return {"data": self._digest or self.data.digest(), "theta0": start}
 
-    def _scores(self, x: Tensor, shared: Vectors, images: Tensor, labels: Tensor, each: Any) -> dict[str, float]:
-        def predict(piece: Tensor) -> Tensor:
+    def _scores(self, x: Tensor, shared: Vectors, parts: Mapping[str, Labelled], each: Any) -> dict[str, float]:
+        def answered(piece: Tensor) -> Answers:
             model = self._model()
             model.load(x)
             model.set_buffers(shared.get("buffers"))
-            return model.predict(piece)
+            return answers(model.predict(piece))
 
-        logits = torch.cat(list(each(predict, images.split(1024))))
-        return scores(logits, labels, self.data.classes)
+        pieces = {name: images.split(PIECE) for name, (images, _) in parts.items()}
+        # one call for all parts: no worker waits for the last piece of one
+        given = iter(each(answered, itertools.chain.from_iterable(pieces.values())))
+        found: dict[str, float] = {}
+        for name, (_, labels) in parts.items():
+            mine = scores(list(itertools.islice(given, len(pieces[name]))), labels, self.data.classes)
+            found |= {f"{name}_{key}": value for key, value in mine.items()}
+        return found
 
     def _batches(self, model: Model, client: int, r: int) -> Iterator[Gradient]:
         part = self.parts[client]
@@ -214,7 +229,7 @@ class Federation:
         }
         return made[self.spec.optimizer]
 
-    def _place(self, split: datasets.Split) -> tuple[Tensor, Tensor]:
+    def _place(self, split: datasets.Split) -> Labelled:
         return split.images.to(self.device), split.labels.to(self.device)
 
 

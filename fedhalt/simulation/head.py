@@ -10,8 +10,6 @@ from .model import Model
 
 TINY = 1e-37
 """The least probability that counts: those below are flushed to zero."""
-PIECE = 256
-"""Samples of a product: what they and the product need then stays in a core's own cache."""
 
 
 class Head(Model):
@@ -46,10 +44,9 @@ class Head(Model):
         probable, labels = self._last
         return -probable.gather(0, labels[None]).clamp_min(TINY).log().mean()
 
-    def predict(self, images: Tensor, batch: int = PIECE) -> Tensor:
+    def predict(self, images: Tensor) -> Tensor:
         """The logits at the parameters last set by `load`."""
-        found = [torch.addmm(self._bias, self._weight, piece.t()) for piece in images.split(batch)]
-        return torch.cat(found, 1).t().contiguous()
+        return torch.addmm(self._bias, self._weight, images.t()).t().contiguous()
 
     def _parts(self, flat: Tensor) -> tuple[Tensor, Tensor]:
         """Weights and biases in a vector, as views."""

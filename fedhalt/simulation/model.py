@@ -117,10 +117,11 @@ class Model:
         return self._loss
 
     @torch.no_grad()
-    def predict(self, images: Tensor, batch: int = 1024) -> Tensor:
+    def predict(self, images: Tensor) -> Tensor:
         """The logits at the parameters last set by `load`."""
         self.module.eval()
-        return torch.cat([self.module(self._ready(piece)) for piece in images.split(batch)])
+        logits: Tensor = self.module(self._ready(images))
+        return logits
 
     def load(self, w: Tensor) -> None:
         self._flat.copy_(w)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import FedhaltError, MissingExtra, require_one_of, whole
+from ..errors import MissingExtra, require_one_of, whole
 
 try:
     import torch
@@ -33,6 +31,7 @@ from .spec import RunSpec
 from .store import RunFolder
 from .summary import RuleSummary, RunSummary
 from .watcher import Watcher
+from .workers import started_workers
 
 STOPS = ("all", "first", "never")
 LAST_FINITE = "last-finite"
@@ -77,7 +76,7 @@ def run(
         rounds: The budget.
         watch: The rules. Default: the paper's.
         stop: When to end: when "all" rules have fired, when the "first" has, or "never" before the end of the budget.
-        workers: The number of single-threaded workers. Default: one per core.
+        workers: The number of single-threaded workers. Default: one per core. With gradient "closed" they evaluate.
         device: "cpu" or "cuda". Default: "cuda" if it is available.
         data_root: The folder of the data files. Default: the environment variable FEDHALT_DATA.
         progress: Called after every round.
@@ -110,7 +109,7 @@ def run(
     average = average_for(average, {column for named in watch for column in named.rule.reads})
     check_evaluation(spec, watch, require_one_of("evaluate", evaluate, EVALUATE))
     path, watcher = Path(out) / spec.id, Watcher(watch, stop, rounds)
-    with _workers(workers, device) as (each, place):
+    with started_workers(workers, device) as (each, place):
         federation = None if path.exists() else Federation(spec, data_root, place)  # a mistake leaves no folder
         folder = RunFolder(path, spec, rounds)
         try:
@@ -145,7 +144,8 @@ def _train(
     resume, every = _resumed(folder, measured, federation.device), federation.spec.evaluate_every
     finite = (resume[0], resume[1]["x"], resume[2]) if resume else (0, federation.theta0(), federation.shared())
     begin, before = time.perf_counter(), watcher.distance
-    for done in engine.rounds(federation.method(), federation, resume=resume, memory=folder.memory, each=each):
+    visiting = federation.visiting(each)
+    for done in engine.rounds(federation.method(), federation, resume=resume, memory=folder.memory, each=visiting):
         row = _row(federation, done, measured, before)
         if evaluate == "rounds" and every and done.round % every == 0:
             row |= evaluated(federation, done, measured, each)
@@ -266,32 +266,3 @@ def file_name(named: NamedRule) -> str:
     """A rule and its settings as a file name: growth-threshold-0.01-patience-10."""
     name = named.name.replace(">=", "-at-least-").replace("<=", "-at-most-").replace("=", "-")
     return "-".join([name, *(f"{key}-{value}" for key, value in named.settings.items())])
-
-
-def _default_workers(place: str) -> int:
-    return os.cpu_count() or 1 if place == "cpu" else 1
-
-
-@contextlib.contextmanager
-def _workers(workers: int | None, device: str | None) -> Iterator[tuple[Callable[..., Any], str]]:
-    """One single-thread worker per core, or the GPU if there is one."""
-    place = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        torch.empty(0, device=place)
-    except (RuntimeError, AssertionError) as error:
-        raise FedhaltError(
-            f"device {place!r} cannot be used here ({str(error).splitlines()[0]:.100}); try cpu"
-        ) from None
-    number = whole("workers", workers) if workers is not None else _default_workers(place)
-    threads, flushing = torch.get_num_threads(), float(torch.tensor(1e-40) * 1) == 0
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)  # a fitted head has gradients below 1e-38, with which a core is ten times slower
-    try:
-        if number == 1:
-            yield map, place
-        else:
-            with ThreadPoolExecutor(number, initializer=torch.set_flush_denormal, initargs=(True,)) as pool:
-                yield pool.map, place
-    finally:
-        torch.set_num_threads(threads)
-        torch.set_flush_denormal(flushing)

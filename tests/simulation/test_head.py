@@ -16,7 +16,7 @@ from fedhalt import FedhaltError
 from fedhalt.methods import METHODS
 from fedhalt.simulation import RunSpec, engine, run
 from fedhalt.simulation.federation import Federation
-from fedhalt.simulation.scores import scores
+from fedhalt.simulation.scores import answers, scores
 from fedhalt.simulation.spec import from_json
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*are resized")
@@ -90,7 +90,7 @@ def test_what_autograd_trained_keeps_its_id_and_never_answers_for_the_closed_for
 
 
 def test_only_a_probe_has_a_closed_form():
-    with pytest.raises(FedhaltError, match=r"gradient 'closed' is a linear head's: cnn takes autograd"):
+    with pytest.raises(FedhaltError, match=r"gradient 'closed' is a linear head's, probe:NAME: cnn takes autograd"):
         RunSpec(gradient="closed")
     with pytest.raises(FedhaltError, match="clsed"):
         RunSpec(gradient="clsed")
@@ -105,7 +105,8 @@ def test_scores_are_torchmetrics_to_the_bit():
         labels = torch.randint(0, 1 + case % classes, (n,), generator=draw)  # often classes are missing
         logits[:, 0] += 3 * (case % 3 == 0)
         chosen = logits.argmax(1)
-        assert scores(logits, labels, classes) == {
+        given = [answers(piece) for piece in logits.split(1 + n // 2)]
+        assert scores(given, labels, classes) == {
             "loss": float(torch.nn.functional.cross_entropy(logits.double(), labels)),
             "accuracy": float(metrics.multiclass_accuracy(chosen, labels, classes, average="micro")),
             "balanced_accuracy": float(metrics.multiclass_accuracy(chosen, labels, classes, average="macro")),

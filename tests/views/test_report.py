@@ -198,5 +198,5 @@ def test_a_killed_reader_is_named(tmp_path, said, monkeypatch):
     for index in range(2):
         Trajectory.create(tmp_path / f"run-{index}" / "trajectory.jsonl").append({"distance": 1.0})
     monkeypatch.setattr("fedhalt.cli.report.MANY", 2)
-    monkeypatch.setattr("fedhalt.views.page.loaded", kill_this_process)
+    monkeypatch.setattr("fedhalt.views.page.written", kill_this_process)
     assert "was killed" in said("report", tmp_path, "-o", tmp_path / "page.html", code=2)

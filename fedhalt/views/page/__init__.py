@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from ... import files
 from ...errors import FedhaltError
 from ..recorded import find_records
-from .data import loaded
+from .data import written
 from .document import page
 from .glossary import METHODS
 
@@ -43,13 +43,13 @@ def report(
     """
     paths = check_paths(paths)
     records = find_records(paths)
-    runs = list(each(loaded, list(map(Path, records.values())), list(records)))
-    if not runs:
+    if not records:
         raise FedhaltError(f"no trajectory.jsonl under {', '.join(map(str, paths))}: `fedhalt run` records one")
+    texts, runs = zip(*each(written, list(map(Path, records.values())), list(records)), strict=True)
     broken = [run["problem"] for run in runs if "problem" in run]
     if len(broken) == len(runs):
         raise FedhaltError(broken[0])
-    made = page(title or _title(runs), {"live": False, "runs": runs}).encode()
+    made = page(title or _title(runs), f'{{"live": false, "runs": [{", ".join(texts)}]}}').encode()
     files.write(out, made)
     return {"runs": len(runs), "unreadable": len(broken), "bytes": len(made)}
 
@@ -63,7 +63,7 @@ def check_paths(paths: Iterable[Path]) -> list[Path]:
     return paths
 
 
-def _title(runs: list[dict[str, Any]]) -> str:
+def _title(runs: Sequence[dict[str, Any]]) -> str:
     """What was trained, in words; the name of the only run where that is not recorded."""
     data, method = ({run["spec"].get(key) for run in runs} for key in ("data", "method"))
     (which,) = method if len(method) == 1 else (None,)

@@ -29,6 +29,12 @@ DRAWN = 8
 """Accuracies and losses, the most telling first, of which at most so many are kept: a page must stay small."""
 
 
+def written(file: Path, name: str) -> tuple[str, dict[str, Any]]:
+    """A run as JSON, which the process that read it can make, and what a report says of all runs."""
+    run = loaded(file, name)
+    return files.to_json(run), {key: run[key] for key in ("name", "spec", "problem") if key in run}
+
+
 def loaded(file: Path, name: str) -> dict[str, Any]:
     """A file as `described`; one that cannot be read is a run without rounds that says why."""
     try:

@@ -8,7 +8,6 @@ import hashlib
 import html
 import re
 from importlib import resources
-from typing import Any
 
 from ... import __version__, files
 from ..words import printable
@@ -22,8 +21,8 @@ SCRIPTS = (
 )  # fmt: skip
 
 
-def page(title: str, data: dict[str, Any], connect: str = "'none'") -> str:
-    """The document; `connect` is where its script may connect to, nowhere unless it is live."""
+def page(title: str, data: str, connect: str = "'none'") -> str:
+    """The document about JSON data; `connect` is where its script may connect to, nowhere unless it is live."""
     style = "\n".join(_static(f"{name}.css") for name in STYLES)
     script = "\n".join(_static(f"{name}.js") for name in SCRIPTS)
     policy = (
@@ -37,7 +36,7 @@ def page(title: str, data: dict[str, Any], connect: str = "'none'") -> str:
         "style": style,
         "script": script,
         "known": _inert(files.to_json({"rules": listed_rules(), "words": words()})),
-        "data": _compressed(files.to_json(data)),
+        "data": _compressed(data),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _static("page.html"))
 

@@ -15,6 +15,7 @@ from ...rules.step import trace
 from .columns import pack_codes, pack_exact, pack_single
 
 MOTIONS = ("", "still moving", "diffusing", "saturated", "going nowhere", "diverging")
+CODES = {word: code for code, word in enumerate(MOTIONS)}
 
 
 def on_page() -> dict[str, rules.Listed]:
@@ -66,5 +67,5 @@ def _signal(rule: OnSignal, table: Table) -> dict[str, Any]:
 def motions(trajectory: Trajectory) -> dict[str, Any]:
     """The local exponent and the word for it, round by round."""
     moved = motion.over(trajectory.table)
-    words = pack_codes([MOTIONS.index(one.word) for one in moved])
-    return {"exponent": pack_single([one.exponent for one in moved]), "words": words}
+    words = pack_codes([CODES[word] for _, word in moved])
+    return {"exponent": pack_single([exponent for exponent, _ in moved]), "words": words}
