@@ -14,14 +14,17 @@ from ..views.plots import pyplot, save
 from .bench import BUDGET, DECIDED, PAPER, TUNED, by_size
 from .clusters import draws, task_of
 from .draw import as_csv, flat, markdown, plus_minus
-from .pairs import SHIPS, Pair, Pairs, recommended
+from .pairs import ENTRIES2, SHIPS, Pair, Pairs, judged, recommended
 from .runs import Run
 from .score import LEVELS, at_costs, interval
 
 Table = tuple[list[str], list[list[str]]]
-COLOURS = {BUDGET: "#888888", PAPER: "#d55e00", "forward": "#0072b2", "val-loss": "#009e73"}
+COLOURS = {
+    BUDGET: "#888888", PAPER: "#d55e00", "growth-average": "#0072b2", "forward": "#cc79a7", "val-loss": "#009e73",
+}  # fmt: skip
 """What a user chooses between: a number of rounds, the paper's rule, ours, and validation data."""
 BY = "by {}: regret in points of what a user chooses between"
+OFFERED = (PAPER, "growth-average", "forward", "val-loss", "val-accuracy")
 DASH = {"last": ":", "average": "-"}
 TASKS = {
     "derma": "skin lesions",
@@ -42,7 +45,7 @@ class Mark(NamedTuple):
 
 MARKS = (
     Mark(named_rule("growth").rule, "the paper's rule (τ = 0.01, ρ = 10)", COLOURS[PAPER], "o"),
-    Mark(named_rule("forward").rule, "forward (τ = 0.005, ρ = 5)", COLOURS["forward"], "s"),
+    Mark(named_rule("growth-average").rule, "growth-average (the same)", COLOURS["growth-average"], "s"),
     Mark(named_rule("val-loss").rule, "validation loss (needs data)", COLOURS["val-loss"], "^"),
 )
 
@@ -57,7 +60,12 @@ def write_results(
         "bootstrap interval over clusters. Made by `fedhalt stopbench --results results`: see docs/stopbench.md."
     )
     tasks = [task_of(run) for run in pairs.runs]
-    found = [*in_short(rows), *tables(rows, screens), (BY.format("task"), by_value(pairs, "task", tasks))]
+    found = [
+        *in_short(rows),
+        *as_they_come(pairs),
+        *tables(rows, screens),
+        (BY.format("task"), by_value(pairs, "task", tasks)),
+    ]
     pages = [f"## {title}\n\n{markdown(*table)}" for title, table in found]
     made = {"table.md": f"# StopBench 2\n\n{note}\n\n" + "\n".join(pages), "scores.csv": as_csv(map(flat, rows))}
     if screens:
@@ -81,6 +89,25 @@ def in_short(rows: Sequence[dict[str, Any]]) -> list[tuple[str, Table]]:
         if row["rule"] == rule
     ]
     return [(f"in short: {mine[0]['runs']} deciding runs", (header, cells))] if mine else []
+
+
+def as_they_come(pairs: Pairs) -> list[tuple[str, Table]]:
+    """What rules use and give up with their default settings; nothing without deciding runs."""
+    which = pairs.parts.get(DECIDED, np.zeros(len(pairs.runs), dtype=bool))
+    some = [run for run, here in zip(pairs.runs, which, strict=True) if here]
+    if not some:
+        return []
+    weights, cells = draws(some), []
+    for name in (name for name in OFFERED if Pair(name, "last") in pairs.found):
+        settings = named_rule(name).settings
+        entry = ENTRIES2[name]._replace(thresholds=[settings["threshold"]], patiences=[settings["patience"]])
+        for ship, at in judged(entry, some).items():
+            told = (interval(weights @ values[0, 0][:, None])[0] for values in (at.cost, at.regret))
+            used, lost = told
+            setting = f"{settings['threshold']:g} for {settings['patience']}"
+            cells.append([name, setting, ship, plus_minus(used, 100, 0, "%"), plus_minus(lost, 1, 1)])
+    title = f"with their default settings: {len(some)} deciding runs"
+    return [(title, (["rule", "setting", "ships", "rounds used", "regret"], cells))]
 
 
 def tables(rows: Sequence[dict[str, Any]], screens: Sequence[dict[str, Any]]) -> list[tuple[str, Table]]:
@@ -146,7 +173,9 @@ def _curves(pairs: Pairs, folder: Path) -> Path:
         axis.grid(alpha=0.3)
     axes[0][0].set_ylabel("accuracy given up (points)")
     handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8, title="rule, and what it ships")
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=len(COLOURS), fontsize=8, title="rule, and what it ships"
+    )
     return save(plt, figure, folder / "curves.png")
 
 

@@ -166,15 +166,17 @@ def at_costs(costs: Array, values: Array, end: Array, weights: Array, levels: Se
 def best_patience(at: Judged, end: Array, weights: Array | None = None) -> int:
     """The patience whose curve has the smallest area over the levels that all patiences reach.
 
-    Runs count equally, or by a row of weights.
+    If they share fewer than two levels, the area from the least cost that all reach to the whole budget. Runs count
+    equally, or by a row of weights.
     """
     whole = draws(at.cost.shape[-1], 0) if weights is None else weights
+    dearest = (whole @ at.cost.reshape(-1, at.cost.shape[-1]).T).reshape(at.cost.shape[:2]).min(axis=0).max()
+    levels = [level for level in LEVELS if level >= dearest]
+    levels = levels if len(levels) > 1 else np.linspace(min(dearest, 1), 1, 50).tolist()
     curves = np.array([
-        at_costs(at.cost[:, p], at.regret[:, p], end, whole)[0] for p in range(at.cost.shape[1])
+        at_costs(at.cost[:, p], at.regret[:, p], end, whole, levels)[0] for p in range(at.cost.shape[1])
     ])  # fmt: skip
-    reached = ~np.isnan(curves).any(axis=0)
-    areas = np.trapezoid(curves[:, reached], np.array(LEVELS)[reached], axis=1)
-    return int(np.argmin(areas))
+    return int(np.argmin(np.trapezoid(curves, levels, axis=1)))
 
 
 def interval(values: Array) -> list[tuple[float, float, float]]:

@@ -39,6 +39,8 @@ def test_everything_is_written_and_by_task_says_what_each_gives_up(tmp_path):
     assert all(path.stat().st_size > 500 for path in written)
     page = (tmp_path / "table.md").read_text(encoding="utf-8")
     assert "## in short: 8 deciding runs" in page and page.count("| budget | last |") == 1 + 2 + 4
+    # 1/r: growth is below 0.01 from round 102 on, forward below 0.005 later still
+    assert "| growth | 0.01 for 10 | average | 100% ±0 | 0.0 ±0.0 |" in page
     assert "| derma by site | 1 | forward | last | 30.0 ±0.0 |" in page
     assert "| derma by site | 1 | forward | average | 0.0 ±0.0 |" in page
 

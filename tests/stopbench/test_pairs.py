@@ -22,6 +22,7 @@ from fedhalt.stopbench.candidates2 import (
 )
 from fedhalt.stopbench.clusters import draws, rate_words, task_of, weights_of
 from fedhalt.stopbench.pairs import ENTRIES2
+from fedhalt.stopbench.score import Judged, best_patience
 
 
 def test_both_models_are_compared_with_the_best_of_either():
@@ -113,6 +114,14 @@ def test_scores_with_known_answers():
         "against_same_budget": False,  # a budget that ships the average loses nothing either
     }
     assert not any(pairs.goals(rows, pairs.Pair("forward", "last")).values())
+
+
+def test_a_patience_is_chosen_where_all_are_expensive():
+    """Of two patiences that both use most rounds, the one that gives up less; there is no level that both reach."""
+    cost = np.array([[[0.75], [0.8]], [[0.9], [0.9]]])
+    regret = np.array([[[9.0], [2.0]], [[9.0], [1.0]]])
+    judged = Judged(np.ones(cost.shape, dtype=np.int64), cost, regret)
+    assert best_patience(judged, np.array([0.0]), np.ones((1, 1))) == 1
 
 
 def test_every_rule_can_be_read_of_these_runs():
