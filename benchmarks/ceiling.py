@@ -3,7 +3,7 @@
     python benchmarks/ceiling.py
 
 Sister: a rule that sees the test accuracy of the same configuration with another seed, and stops when that is within x
-points of its best. No rule that only knows what usually happens can do better than that. Only configurations with
+points of its best: an estimate of what a rule could reach that knows what usually happens. Only configurations with
 several seeds take part, for all rules of the table.
 
 Learned: boosted trees on the recorded columns, without data, predict how many points the average still gains; trained
@@ -19,16 +19,16 @@ import numpy as np
 
 from fedhalt.stopbench import pairs
 from fedhalt.stopbench.bench import BUDGET, DECIDED, PAPER
-from fedhalt.stopbench.clusters import draws, task_of
+from fedhalt.stopbench.clusters import draws, model_of, task_of
 from fedhalt.stopbench.draw import plus_minus
 from fedhalt.stopbench.pairs import SHIPS, Pair, accuracies
 from fedhalt.stopbench.runs import PACKED2, load
-from fedhalt.stopbench.score import at_costs, interval
+from fedhalt.stopbench.score import at_costs, budgets, interval
 
 POINTS = np.concatenate([[0.0], np.geomspace(0.05, 60, 40)])
 """The thresholds x, in points of accuracy."""
 PATIENCE, SAMPLED = 5, 3
-COMPARED = (BUDGET, PAPER, "forward")
+COMPARED = (BUDGET, PAPER, "growth-average", "forward")
 
 
 def main() -> None:
@@ -59,22 +59,23 @@ def show(measured: pairs.Pairs, which: np.ndarray, stops: dict[str, np.ndarray],
         found = {rule: measured.found[Pair(rule, ship)].over(which).patience(measured.chosen[Pair(rule, ship)])
                  for rule in COMPARED}  # fmt: skip
         at = {rule: at_costs(curve.cost, curve.regret, end, weights) for rule, curve in found.items()}
-        at[name] = at_costs(*judged(some, stops[ship][:, which], ship), end, weights)
+        at[name] = at_costs(*judged(measured.runs, stops[ship], ship, which), end, weights)
         for rule, regret in at.items():
             cells = [plus_minus(each, 1, 1) for each in interval(regret)]
             more = [plus_minus(each, 1, 1) for each in interval(regret - at[BUDGET])]
-            print(f"{rule:9} {ship:8}", *(f"{cell:>11}" for cell in cells), " | ", *(f"{cell:>10}" for cell in more))
+            print(f"{rule:14} {ship:8}", *(f"{cell:>11}" for cell in cells), " | ", *(f"{cell:>10}" for cell in more))
 
 
-def judged(runs: list, stops: np.ndarray, ship: str) -> tuple[np.ndarray, np.ndarray]:
-    """Cost and regret of stop rounds (thresholds by runs)."""
+def judged(runs: list, stops: np.ndarray, ship: str, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Cost and regret of stop rounds (thresholds by runs) on some runs; a run that diverged is charged as elsewhere."""
     cost, regret = np.empty(stops.shape), np.empty(stops.shape)
+    meant = budgets(runs, [(model_of(run), run.spec.get("lr")) for run in runs])
     for n, run in enumerate(runs):
         curves = accuracies(run)
         best = max(curve.max() for curve in curves.values())
-        cost[:, n] = stops[:, n] / len(run.rows)
+        cost[:, n] = stops[:, n] / meant[n]
         regret[:, n] = best - curves[ship][stops[:, n] - 1]
-    return cost, regret
+    return cost[:, which], regret[:, which]
 
 
 def sisters_of(runs: list) -> dict[int, int]:

@@ -115,7 +115,7 @@ def replay_command(
         )
     _check_average(average, output, paths, asked)
     measured = tuple({"distance", *(name for named in asked for name in named.rule.reads)})
-    models = partial(Checkpoints, columns=measured, start=start, include=include, exclude=exclude)
+    models = partial(Checkpoints, columns=measured, start=start, include=include, exclude=exclude, average=average)
     if follow:
         if len(paths) != 1:
             raise FedhaltError(f"--follow watches one folder, not {len(paths)}")

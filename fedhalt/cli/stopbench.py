@@ -39,7 +39,8 @@ def stopbench_command(
         ),
     ] = None,
     results: Annotated[
-        Path | None, typer.Option(help="Write table, scores, curves and figures to stopbench/ in this folder.")
+        Path | None,
+        typer.Option(help="Write tables, scores and figures to stopbench2/ (set 1: stopbench/) in this folder."),
     ] = None,
     wide: Wide = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as one object.")] = False,

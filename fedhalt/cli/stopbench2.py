@@ -28,15 +28,16 @@ def score(
         for path in draw2.write_results(measured, rows, screens, folder):
             typer.echo(f"written: {path}", err=True)
     best = pairs.recommended(rows)
+    apart = draw2.by_value(measured, by, values) if by is not None else None
     if as_json:
         told = {"levels": list(LEVELS), "scores": rows, "screening": screens, "recommended": best._asdict(),
-                "goals": pairs.goals(rows, best)}  # fmt: skip
+                "goals": pairs.goals(rows, best), "by": _records(*apart) if apart else []}  # fmt: skip
         typer.echo(files.to_json(told))
         return
     console = make_console(200)
     tables = draw2.tables(rows, screens)
-    if by is not None:
-        tables.append((draw2.BY.format(by), draw2.by_value(measured, by, values)))
+    if apart is not None:
+        tables.append((draw2.BY.format(by), apart))
     for title, (header, cells) in tables:
         console.print(title, markup=False, soft_wrap=True)
         last = f"{LEVELS[-1]:.0%}"  # what follows the regret at every cost is for wide screens
@@ -51,3 +52,8 @@ def score(
         console.print(f"at 10, 20 and 30% of the rounds it gives up so many points less {gained}", soft_wrap=True)
     for goal, reached in pairs.goals(rows, best).items():
         console.print(f"goal {goal.replace('_', ' ')}: {'reached' if reached else 'not reached'}")
+
+
+def _records(header: list[str], cells: list[list[str]]) -> list[dict[str, str]]:
+    """A table as objects."""
+    return [dict(zip(header, line, strict=True)) for line in cells]

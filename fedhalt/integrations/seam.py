@@ -54,6 +54,7 @@ class Options(FurtherOptions, total=False):
         overwrite: Whether a trajectory of an earlier run may be replaced. Default: False.
         state: A folder from which the run resumes after a kill.
         average: Keep the mean of the last models: 10 for the last ten (exact), or "running:10", which keeps only two.
+            Default: none; 10 for a rule that reads the average.
 
     Examples:
         >>> from fedhalt.integrations.seam import Options, Watch

@@ -41,10 +41,10 @@ class TrainingWatch(Watch):
             raise FedhaltError(f"every must be 'epoch' or a number of steps such as 100, not {every!r}")
         self._every = None if every == "epoch" else whole("every", every)
         self.loads = flag("load_average", load_average)
-        if load_average and options.get("average") is None:
-            raise FedhaltError("load_average=True needs an average to load: give average=10, or leave it out")
         self._begins = False
         super().__init__(framework, **options)
+        if load_average and self.average is None:
+            raise FedhaltError("load_average=True needs an average to load: give average=10, or leave it out")
         self._known: set[str] = set()
 
     def begin(self, start: Any, budget: int | None = None, done: int | None = None) -> None:

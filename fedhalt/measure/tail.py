@@ -34,6 +34,8 @@ class Tail:
 
     average: Average | None = None
     drift: DriftMeter | None = None
+    fresh: bool = True
+    """Whether the last round is part of the average."""
 
     @classmethod
     def of(cls, columns: Iterable[str], average: int | str | None = None) -> Tail:
@@ -43,20 +45,21 @@ class Tail:
 
     def added(self, params: Any, watched: Mapping[str, Any]) -> Tail:
         """With the finite model of one more round; the drift is that of the watched arrays."""
-        average, drift = self.average, self.drift
+        average, drift, fresh = self.average, self.drift, True
         if average is not None:
             model = _averaged(floating_arrays(params), average.last, watched)
             if not average.covers:
                 _warn_of_statistics(model)
-            if model:
+            fresh = bool(model)
+            if fresh:
                 average = average.added(model)
-        return Tail(average, drift.added(watched) if drift is not None else None)
+        return Tail(average, drift.added(watched) if drift is not None else None, fresh)
 
     def columns(self, start: Mapping[str, Array]) -> dict[str, Any]:
         """What is recorded of a round."""
         found: dict[str, Any] = dict(self.drift.columns) if self.drift is not None else {}
         if self.average is not None:
-            found[AVERAGE_DISTANCE] = self.average.distance(start) if self.average.covers else None
+            found[AVERAGE_DISTANCE] = self.average.distance(start) if self.average.covers and self.fresh else None
         return found
 
     def mean(self) -> Arrays:

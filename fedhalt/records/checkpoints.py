@@ -107,6 +107,7 @@ class Checkpoints:
         start: Path | None = None,
         include: Patterns = None,
         exclude: Patterns = None,
+        average: int | None = None,
     ) -> None:
         if not folder.is_dir():
             raise FedhaltError(f"{folder} is not a folder of saved models")
@@ -114,7 +115,7 @@ class Checkpoints:
         self.include, self.exclude = include, exclude
         self._chosen = include is not None or exclude is not None
         self._meter: Meter | None = None
-        self._tail = Tail.of(columns, average_for(None, columns))
+        self._tail = Tail.of(columns, average_for(average, columns))
         self._seen: dict[Path, None] = {}  # in the order they were read
         if start is not None:
             self._begin(start)
@@ -143,7 +144,7 @@ class Checkpoints:
         try:
             now = self._meter.leaves(params)
             row: dict[str, Any] = dict(self._meter.measure(now))
-            self._tail = self._tail.added(params, now) if math.isfinite(row["distance"]) else self._tail
+            self._tail = self._tail.added(now, now) if math.isfinite(row["distance"]) else self._tail
             row |= self._tail.columns(self._meter.start)
             self._meter.keep(now)
         except FedhaltError as error:

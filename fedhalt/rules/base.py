@@ -152,6 +152,10 @@ def next_round(state: State, row: Row) -> int:
     return int(recorded)
 
 
+HINTS = {"distance_average": " (keep an average from round 1 on: average=10, or --average 10)"}
+"""How to have a column that only some runs record."""
+
+
 def number(row: Row, column: str, r: int) -> float:
     """The number recorded in `column`. Otherwise an error that lists the recorded columns."""
     value = row.get(column)
@@ -159,7 +163,8 @@ def number(row: Row, column: str, r: int) -> float:
         return value
     if column not in row:
         there = ", ".join(key for key in row if key != "round") or "nothing"
-        raise FedhaltError(f"round {r}: the rule reads {column!r}, which is not recorded; recorded: {there}")
+        hint = HINTS.get(column, "")
+        raise FedhaltError(f"round {r}: the rule reads {column!r}, which is not recorded{hint}; recorded: {there}")
     if value is not None and not isinstance(value, (str, bytes, bool)):
         try:
             return float(value)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ..errors import FedhaltError
 from ..measure.average import Facts, make_average
 from ..measure.distance import MEASURED, Meter
-from ..measure.drift import DriftMeter
-from ..measure.tail import Tail
+from ..measure.drift import COLUMNS as DRIFTS
+from ..measure.tail import AVERAGE_DISTANCE, Tail, average_for
 from ..methods.vector import Vectors
 from .engine import Round
 
@@ -23,12 +25,16 @@ UPDATE = "update"
 class Measured:
     """Distance, movement, drift and average of the global models, round after round."""
 
-    def __init__(self, theta0: Tensor, average: int | str | None) -> None:
-        self.average = make_average(average).setting if average is not None else None
+    def __init__(self, theta0: Tensor, average: int | str | None, read: Collection[str] = ()) -> None:
+        self._asked, self._reads = average is not None, AVERAGE_DISTANCE in read
         self._meter = Meter(theta0, MEASURED)
-        self._tail = Tail(make_average(average) if average is not None else None, DriftMeter())
+        self._average_over(average_for(average, read))
         self.finite = True
         """Whether the model that was measured last is."""
+
+    def _average_over(self, average: int | str | None) -> None:
+        self.average = make_average(average).setting if average is not None else None
+        self._tail = Tail.of(DRIFTS, average)
 
     def measure(self, done: Round) -> dict[str, Any]:
         """This round's columns. From here on the round belongs to the average and the drift."""
@@ -59,7 +65,8 @@ class Measured:
         return {**facts, "setting": self.average}, {name: torch.from_numpy(array) for name, array in pairs}
 
     def restore(self, x: Tensor, facts: Facts, vectors: Vectors) -> None:
-        """Goes on after the round whose model is x; an average of another length begins anew."""
+        """Goes on after the round whose model is x; an average of another length begins anew, unless a rule reads it:
+        then the one that was begun goes on, and to ask for another is an error."""
         parts: dict[str, dict[str, Any]] = {}
         for name, vector in vectors.items():
             part, _, own = name.partition(".")
@@ -67,7 +74,15 @@ class Measured:
         self._meter.keep(self._meter.leaves(x))
         self._meter.update = parts.get(UPDATE, {})
         was = facts.get("setting")
-        same = (make_average(was).setting if was is not None else None) == self.average
+        begun = make_average(was).setting if was is not None else None
+        if self._reads and begun is not None and begun != self.average:
+            if self._asked:
+                raise FedhaltError(
+                    f"the run was begun with an average of {begun}, which a rule reads, not of {self.average}: leave "
+                    f"average out, or give {begun}"
+                )
+            self._average_over(begun)
+        same = begun == self.average
         before = Tail(self._tail.average if same else None, self._tail.drift)
         if "drift" in facts:  # version 0.1 recorded none
             before = before.loaded(facts, parts.__getitem__)

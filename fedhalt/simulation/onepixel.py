@@ -46,5 +46,7 @@ def products(module: nn.Module) -> nn.Module:
 def _plain(layer: nn.Conv2d) -> bool:
     """Whether it is dense or depthwise, pads with zeros, and by less than its kernel."""
     depthwise = layer.groups == layer.in_channels == layer.out_channels
-    padded = layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
-    return (layer.groups == 1 or depthwise) and padded and layer.dilation == (1, 1)
+    if layer.padding_mode != "zeros" or isinstance(layer.padding, str) or layer.dilation != (1, 1):
+        return False
+    within = all(by < size for by, size in zip(layer.padding, layer.kernel_size, strict=True))
+    return (layer.groups == 1 or depthwise) and within

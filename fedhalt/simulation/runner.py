@@ -17,7 +17,6 @@ except ImportError:
     raise MissingExtra("fedhalt.simulation", "torch", "sim") from None
 
 from ..measure.average import make_average
-from ..measure.tail import average_for
 from ..methods.vector import Vectors
 from ..records.judging import DRIFT, Verdict, accuracy_at, metrics
 from ..records.trajectory import Trajectory
@@ -106,7 +105,6 @@ def run(
         make_average(average)
     require_one_of("stop", stop, STOPS)
     watch = list(watch) if watch is not None else named_rules(["growth"], {})
-    average = average_for(average, {column for named in watch for column in named.rule.reads})
     check_evaluation(spec, watch, require_one_of("evaluate", evaluate, EVALUATE))
     path, watcher = Path(out) / spec.id, Watcher(watch, stop, rounds)
     with started_workers(workers, device) as (each, place):
@@ -121,7 +119,8 @@ def run(
                 folder.recover()
                 watcher = Watcher(watch, stop, rounds)
                 watcher.replay(folder.trajectory.rows)
-                measured = Measured(federation.theta0(), average)
+                read = {column for named in watch for column in named.rule.reads}
+                measured = Measured(federation.theta0(), average, read)
                 _train(federation, folder, watcher, measured, each, progress, interrupted, evaluate)
                 folder.sync()
             summary = _summary(folder, watcher)

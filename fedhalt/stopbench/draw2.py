@@ -23,7 +23,7 @@ COLOURS = {
     BUDGET: "#888888", PAPER: "#d55e00", "growth-average": "#0072b2", "forward": "#cc79a7", "val-loss": "#009e73",
 }  # fmt: skip
 """What a user chooses between: a number of rounds, the paper's rule, ours, and validation data."""
-BY = "by {}: regret in points of what a user chooses between"
+BY = "by {}, tuned and deciding runs: regret in points of what a user chooses between"
 OFFERED = (PAPER, "growth-average", "forward", "val-loss", "val-accuracy")
 DASH = {"last": ":", "average": "-"}
 TASKS = {

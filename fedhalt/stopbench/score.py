@@ -171,8 +171,9 @@ def best_patience(at: Judged, end: Array, weights: Array | None = None) -> int:
     """
     whole = draws(at.cost.shape[-1], 0) if weights is None else weights
     dearest = (whole @ at.cost.reshape(-1, at.cost.shape[-1]).T).reshape(at.cost.shape[:2]).min(axis=0).max()
-    levels = [level for level in LEVELS if level >= dearest]
-    levels = levels if len(levels) > 1 else np.linspace(min(dearest, 1), 1, 50).tolist()
+    reached = min(dearest * (1 + 1e-9), 1)  # beyond rounding: what lies below has no value
+    levels = [level for level in LEVELS if level >= reached]
+    levels = levels if len(levels) > 1 else np.linspace(reached, 1, 50).tolist()
     curves = np.array([
         at_costs(at.cost[:, p], at.regret[:, p], end, whole, levels)[0] for p in range(at.cost.shape[1])
     ])  # fmt: skip

@@ -44,6 +44,7 @@ class EarlyStopper:
         keep_finite: Whether to keep a copy of the last finite parameters, as `last_finite`.
         average: Keep the mean of the last models, for `model("average")`: 10 for the last ten (exact), or "running:10",
             which keeps only two and covers five to ten rounds. The drift of the rounds is then recorded too.
+            Default: none; 10 for a rule that reads the average.
 
     Raises:
         FedhaltError: If a setting is out of range, if both a rule and settings of the paper's rule are given, or if the
@@ -97,7 +98,7 @@ class EarlyStopper:
             raise FedhaltError("an average needs the models themselves: EarlyStopper(start=params, …, average=10)")
         average = average_for(average, self.rule.reads) if start is not None else None
         self.average = make_average(average).setting if average is not None else None
-        """How many rounds `model("average")` covers, as it was given."""
+        """How many rounds `model("average")` covers."""
         self._tail = Tail.of(self.rule.reads, self.average)
         self._tail_files: dict[str, str] = {}
         self._params: Any = None if isinstance(start, Iterator) else start

@@ -10,6 +10,7 @@ from typing import Any
 from ..errors import FedhaltError, about, brief, names_in, require_one_of, text, whole
 from ..files import read_toml
 from ..measure.average import make_average
+from ..measure.tail import average_for
 from ..rules import NamedRule, named_rule
 from ..simulation.spec import RunSpec
 from .space import Space
@@ -114,7 +115,7 @@ class Plan(Execution):
             raise FedhaltError(f"the sampler {self.sampler} learns from an objective; with none choose grid or random")
         if self.average is not None:
             make_average(self.average)
-        elif self.objective.endswith("_average"):
+        elif self.objective.endswith("_average") and average_for(None, self._read()) is None:
             raise FedhaltError(f"the objective {self.objective} needs an average: average = 10")
         for end in self.space.corners():
             self._check(end)
@@ -130,9 +131,12 @@ class Plan(Execution):
         both = {"screen": self.screen, "converge": self.converge}
         return {name: stage for name, stage in both.items() if stage is not None}
 
+    def _read(self) -> set[str]:
+        return {column for stage in self.stages.values() for column in stage.rule.reads}
+
     def _check(self, spec: RunSpec) -> None:
         """Checks that what the objective and the rules read is recorded."""
-        read = {column for stage in self.stages.values() for column in stage.rule.reads} | {self.objective}
+        read = self._read() | {self.objective}
         if not spec.evaluate_every and any(name.startswith(("val_", "test_", "client_")) for name in read):
             raise FedhaltError("the objective and the rules read evaluations: set evaluate_every to 1 or more")
         if not spec.held_out and any(name.startswith("client_") for name in read):

@@ -82,3 +82,47 @@ def test_saved_models_are_judged_as_the_live_run_was(fedhalt, tmp_path):
     code, out, errors = fedhalt(*asked)
     assert code == 0, errors
     assert f" {stopper.round} " in out, out
+
+
+def test_a_round_that_is_no_part_of_the_average_has_no_growth():
+    """An array that is not watched stops being finite: the average stands still, but the model does not."""
+    start = {"w": np.zeros(3), "bn.scale": np.ones(3)}
+    stopper = EarlyStopper(start=start, exclude="bn.*", rule=AverageGrowth(1e-3, 3))
+    for r in range(1, 20):
+        other = np.ones(3) if r < 5 else np.full(3, np.inf)
+        assert not stopper.update({"w": np.full(3, 2.0**r), "bn.scale": other}).stop
+
+
+def test_saved_models_may_hold_more_than_is_chosen(tmp_path):
+    from fedhalt.records.checkpoints import Checkpoints
+
+    for r in range(4):
+        np.savez(tmp_path / f"{r}.npz", **{"model.w": np.full(3, float(r)), "opt.x": np.zeros(r + 1)})
+    found = list(Checkpoints(tmp_path, ("distance", "distance_average"), include="model.*", average=2).rows())
+    assert [row["distance_average"] for row in found] == pytest.approx([3**0.5 * mean for mean in (1.0, 1.5, 2.5)])
+
+
+def test_what_is_missing_is_named():
+    with pytest.raises(FedhaltError, match=r"keep an average from round 1 on: average=10"):
+        stop_round(AverageGrowth(), [{"distance": 1.0}])
+
+
+def test_a_resumed_run_goes_on_with_the_average_that_it_was_begun_with(tmp_path):
+    pytest.importorskip("torch")
+    from fedhalt.rules import named_rule
+    from fedhalt.simulation import RunSpec, run
+    from fedhalt.simulation.store import RunFolder
+
+    spec = RunSpec(data="digits", clients=10, cohort=2, epochs=1, lr=0.05, c=1.0)
+    watch = [named_rule("growth-average", threshold=1e-6)]
+    run(spec, tmp_path / "cut", rounds=8, watch=watch, average=3, workers=1)
+    with pytest.raises(FedhaltError, match=r"begun with an average of 3, which a rule reads, not of 5"):
+        run(spec, tmp_path / "cut", rounds=12, watch=watch, average=5, workers=1)
+    run(spec, tmp_path / "cut", rounds=12, watch=watch, workers=1)
+    run(spec, tmp_path / "whole", rounds=12, watch=watch, average=3, workers=1)
+    columns = []
+    for name in ("cut", "whole"):
+        folder = RunFolder(tmp_path / name / spec.id, spec, 12)
+        columns.append([row["distance_average"] for row in folder.trajectory.rows])
+        folder.close()
+    assert columns[0] == columns[1]

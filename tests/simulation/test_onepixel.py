@@ -56,6 +56,7 @@ def test_one_pixel_is_a_product_and_more_is_left_to_torch(monkeypatch):
         nn.Conv2d(4, 4, 3, padding=2, dilation=2),
         nn.Conv2d(4, 8, 3, padding=1, groups=2),  # neither dense nor depthwise
         nn.Conv2d(4, 8, 3, padding=1, groups=4),  # two outputs a channel
+        nn.Conv2d(4, 6, 1, stride=6, padding=2),  # nothing but padding is met
         nn.Conv1d(4, 4, 1),
     ],
 )

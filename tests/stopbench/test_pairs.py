@@ -226,7 +226,10 @@ def test_one_command_scores_whatever_is_packed(fedhalt, tmp_path):
     assert code == 0, errors
     assert "decided on: 2 runs" in out and "tuned on: 1 runs" in out and "forward-drift" in out
     assert "screening by round 50" in out and "ships average" in out
-    assert "by lr: regret in points" in out and "than the paper's rule with its last model: 30.0 (30.0 to 30.0)" in out
+    assert (
+        "by lr, tuned and deciding runs: regret in points" in out
+        and "than the paper's rule with its last model: 30.0 (30.0 to 30.0)" in out
+    )
     assert {path.name for path in (tmp_path / "stopbench2").iterdir()} == {
         "table.md", "scores.csv", "screening.csv", "curves.png"
     }  # fmt: skip
