@@ -61,7 +61,7 @@ def run_command(
         str | None,
         typer.Option(
             metavar="ROUNDS", rich_help_panel=STOPPING,
-            help="Also evaluate and keep the mean of the last models: 10, running:10. Default: off; 10 if a rule reads it.",
+            help="Also evaluate and keep the mean of the last models: 10, running:10. Default: 10 if a rule reads it.",
         ),
     ] = None,
     evaluate: Annotated[

@@ -23,7 +23,7 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, live: LiveRuns, title: str, port: int = 0) -> None:
-        document = page(title, files.to_json({"live": True}), connect="'self'").encode()
+        document = page(title, {"live": True}, connect="'self'").encode()
         self.answers: dict[str, Callable[[str], tuple[str, bytes]]] = {
             "/": lambda query: ("text/html; charset=utf-8", document),
             "/runs": lambda query: ("application/json", _news(live, query)),

@@ -77,7 +77,7 @@ def test_the_best_round_has_no_regret():
 def test_one_replay_answers_every_patience(values, name):
     rows = [
         {"round": r, "distance": v, "update_norm": v / 3, "parameter_norm": v + 1, "alignment": v - 1, "lr": 0.1,
-         "cohort_size": 10, "drift_20": v, "val_loss": v, "val_accuracy": v / 100}
+         "cohort_size": 10, "drift_20": v, "distance_average": v, "val_loss": v, "val_accuracy": v / 100}
         for r, v in enumerate(values, start=1)
     ]  # fmt: skip
     some = ENTRIES[name]._replace(thresholds=ENTRIES[name].thresholds[::4])

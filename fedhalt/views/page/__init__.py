@@ -10,7 +10,7 @@ from ... import files
 from ...errors import FedhaltError
 from ..recorded import find_records
 from .data import written
-from .document import page
+from .document import page_of_json
 from .glossary import METHODS
 
 
@@ -49,7 +49,7 @@ def report(
     broken = [run["problem"] for run in runs if "problem" in run]
     if len(broken) == len(runs):
         raise FedhaltError(broken[0])
-    made = page(title or _title(runs), f'{{"live": false, "runs": [{", ".join(texts)}]}}').encode()
+    made = page_of_json(title or _title(runs), f'{{"live": false, "runs": [{", ".join(texts)}]}}').encode()
     files.write(out, made)
     return {"runs": len(runs), "unreadable": len(broken), "bytes": len(made)}
 

@@ -8,6 +8,7 @@ import hashlib
 import html
 import re
 from importlib import resources
+from typing import Any
 
 from ... import __version__, files
 from ..words import printable
@@ -21,8 +22,13 @@ SCRIPTS = (
 )  # fmt: skip
 
 
-def page(title: str, data: str, connect: str = "'none'") -> str:
-    """The document about JSON data; `connect` is where its script may connect to, nowhere unless it is live."""
+def page(title: str, data: dict[str, Any], connect: str = "'none'") -> str:
+    """The document; `connect` is where its script may connect to, nowhere unless it is live."""
+    return page_of_json(title, files.to_json(data), connect)
+
+
+def page_of_json(title: str, data: str, connect: str = "'none'") -> str:
+    """The document about data that is JSON already."""
     style = "\n".join(_static(f"{name}.css") for name in STYLES)
     script = "\n".join(_static(f"{name}.js") for name in SCRIPTS)
     policy = (
