@@ -55,7 +55,6 @@ class Listed:
 
 RULES: dict[str, Listed] = {
     "growth": Listed(GrowthRate, "growth rate |δᵣ − δᵣ₋₁| / δᵣ₋₁", (5e-4, 0.5)),
-    "growth-average": Listed(AverageGrowth, "growth rate of the average's distance", (5e-4, 0.5)),
     "growth-authors": Listed(GrowthAuthors, "signed growth rate (δᵣ − δᵣ₋₁) / δᵣ₋₁", (5e-4, 0.5)),
     "val-loss": Listed(
         partial(Plateau, "val_loss"), "fall of the validation loss below its best", (1e-4, 1), log=False
@@ -76,6 +75,7 @@ RULES: dict[str, Listed] = {
     "wandering": Listed(Wandering, "distance / random walk of the same updates", (0.03, 3)),
     "forward": Listed(ForwardGrowth, "growth of the way forward fᵣ / Fᵣ", (5e-4, 0.5)),
     "drift": Listed(Drift, "drift over scatter, 20 rounds", (1, 100)),
+    "growth-average": Listed(AverageGrowth, "growth rate of the average's distance", (5e-4, 0.5)),
     "budget": Listed(Budget),
 }
 """The rules by their command-line names. To add a rule, add one line here."""

@@ -71,7 +71,7 @@ def test_one_run_shows_its_curves_stops_savings_and_configuration(show):
     assert page.locator(".level-label").all_text_contents() == ["threshold 0.01", "patience 10"]
     assert "growth rate" in page.locator("#hero .legend").last.text_content()
     rows = page.locator("#detail table").first.locator("tbody tr").all_text_contents()
-    assert len(rows) == 10 and rows[0].startswith("growth") and "(chosen)" in rows[0]
+    assert len(rows) == 11 and rows[0].startswith("growth") and "(chosen)" in rows[0]
     assert set(tiles(page)) == {"Stops at", "Rounds saved", "Accuracy there", "Time saved", "Traffic saved"}
     assert "never" in tiles(page)["Stops at"] and "\N{EN DASH}" in tiles(page)["Rounds saved"]
     page.fill("#threshold", "0.05")

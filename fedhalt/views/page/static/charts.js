@@ -3,8 +3,21 @@
 
 const NS = "http://www.w3.org/2000/svg";
 
-/** Eleven ways to draw a line: a colour, a dash and a shape each, so that they also differ in gray. */
-const DASHES = ["", "7 3", "2 3", "9 3 2 3", "1 4", "13 4", "4 2 1 2 1 2", "10 3 1 3 1 3", "5 5", "16 3 3 3", "3 6"];
+/** Twelve ways to draw a line: a colour, a dash and a shape each, so that they also differ in gray. */
+const DASHES = [
+  "",
+  "7 3",
+  "2 3",
+  "9 3 2 3",
+  "1 4",
+  "13 4",
+  "4 2 1 2 1 2",
+  "10 3 1 3 1 3",
+  "5 5",
+  "16 3 3 3",
+  "3 6",
+  "8 2 2 2 2 2",
+];
 const SHAPES = [
   "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0Z",
   "M-4 -4H4V4H-4Z",
@@ -17,8 +30,9 @@ const SHAPES = [
   "M0 -6L1.8 -1.8L6 0L1.8 1.8L0 6L-1.8 1.8L-6 0L-1.8 -1.8Z",
   "M-2 -5.5H2V5.5H-2Z",
   "M-5.5 -2H5.5V2H-5.5Z",
+  "M-5 -5H5L0 0L5 5H-5L0 0Z",
 ];
-const lookOf = (k) => ({ colour: `k${k % 11}`, dash: DASHES[k % 11], shape: SHAPES[k % 11] });
+const lookOf = (k) => ({ colour: `k${k % 12}`, dash: DASHES[k % 12], shape: SHAPES[k % 12] });
 
 function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) if (value !== null) node.setAttribute(name, value);
