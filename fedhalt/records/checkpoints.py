@@ -21,7 +21,7 @@ from ..measure.arrays import Array, Patterns, dense, is_floating, matches, named
 from ..measure.average import Window, same_arrays
 from ..measure.distance import Meter
 from ..measure.rebuild import floating_arrays, rebuild
-from ..measure.tail import Tail, average_for
+from ..measure.tail import AVERAGE_DISTANCE, Tail, average_for
 
 LONGEST_NAME = 1000
 SUFFIXES = (".safetensors", ".npz", ".npy", ".pt", ".pth")
@@ -115,7 +115,8 @@ class Checkpoints:
         self.include, self.exclude = include, exclude
         self._chosen = include is not None or exclude is not None
         self._meter: Meter | None = None
-        self._tail = Tail.of(columns, average_for(average, columns))
+        read = AVERAGE_DISTANCE in columns  # else only `average()` needs one, at the end
+        self._tail = Tail.of(columns, average_for(average, columns) if read else None)
         self._seen: dict[Path, None] = {}  # in the order they were read
         if start is not None:
             self._begin(start)
