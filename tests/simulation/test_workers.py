@@ -5,6 +5,8 @@ import threading
 
 import pytest
 
+pytest.importorskip("torch")
+
 from fedhalt.simulation import RunSpec
 from fedhalt.simulation.federation import Federation
 from fedhalt.simulation.workers import PIECE, started_workers

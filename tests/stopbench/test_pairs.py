@@ -215,6 +215,7 @@ def test_screening_counts_alarms_misses_and_rates_too_small():
 
 
 def test_one_command_scores_whatever_is_packed(fedhalt, tmp_path):
+    pytest.importorskip("matplotlib")
     from fedhalt.stopbench.runs import pack
 
     runs = [made("a"), made("b", data="derma"), made("c", data="derma", lr=10.0)]
