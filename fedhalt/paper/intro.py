@@ -16,7 +16,7 @@ from .setting import PAPER, Need, Scale
 TITLE = "Figure intro: the cost of tuning"
 COHORTS = (5, 10, 20, 40, 80)
 MODELS = ("cnn", "convnextv2_atto", "convnextv2_femto", "convnextv2_pico", "convnextv2_nano")
-ROUNDS = 2
+ROUNDS = 5
 TUNING = 78 * 500
 """Rounds of one search: 26 methods with their Φ, three rates, 500 rounds each."""
 
