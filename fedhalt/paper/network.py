@@ -121,6 +121,9 @@ def _picture(results: Results, scale: Scale, there: list[Need], stem: Path) -> l
     for axis, need in zip(axes.flat, shown, strict=False):
         _curves(axis, results.curves[need.spec.id], stop(results.rows[need.spec.id], "growth", TAU, RHO))
         axis.set_title("\n".join((", ".join(_who(need)[:2]), _who(need)[2])), fontsize=8)
+    for axis in axes.flat[max(0, len(shown) - columns) : len(shown)]:
+        axis.set_xlabel("round")
+        axis.tick_params(labelbottom=True)
     for line in axes:
         line[0].set_ylabel("balanced (%)")
     handles, labels = axes[0, 0].get_legend_handles_labels()
@@ -135,4 +138,4 @@ def _curves(axis: Any, curve: list[Row], found: Any) -> None:
     axis.plot(*zip(*mean, strict=True), color=render.TEAL, lw=1.6, ls="--", label="average of ten rounds")
     if found:
         axis.axvline(found.round, color=render.RED, lw=1, ls=":", label=f"stop, τ = {TAU:g}")
-    axis.set(xlabel="round", ylim=(0, 100))
+    axis.set(ylim=(0, 100))

@@ -51,7 +51,7 @@ def specs(scale: Scale) -> Iterator[Need]:
 
 def draw(results: Results, scale: Scale, folder: Path) -> list[Path]:
     shown = [panel for panel in panels(scale) if any(_spec(scale, panel, seed).id in results.curves for seed in SEEDS)]
-    figure, axes = plt.subplots(3, len(shown), figsize=(4.2 * len(shown), 6.4), layout="constrained", squeeze=False)
+    figure, axes = plt.subplots(3, len(shown), figsize=(4.2 * len(shown), 7), layout="constrained", squeeze=False)
     lines = [
         f"FedAvg, Dirichlet 0.1 where nothing else is said, rate {scale.rates['good']:g}, τ = {TAU}, ρ = {RHO}; "
         "thick: seed 0, thin: the others."
@@ -105,19 +105,20 @@ def _panel(axes: Any, results: Results, scale: Scale, panel: Panel) -> None:
                 marked.append((found.round, found.balanced))
                 label = f"{WORDS[name]}: round {found.round}, {found.balanced:.1f} %"
                 for axis in (top, zoom):
-                    axis.plot(found.round, found.balanced, mark, color=colour, mec="white", label=label, zorder=3)
+                    axis.plot(found.round, found.balanced, mark, ms=9, color=colour, mec="white", label=label, zorder=3)
                 bottom.axvline(found.round, color=colour, ls=dash, lw=1)
     if marked:
         rounds, heights = zip(*marked, strict=True)
         zoom.set(xlim=(min(rounds) - 5, max(rounds) + 5), ylim=(min(heights) - 6, max(heights) + 6))
         top.indicate_inset_zoom(zoom, edgecolor="gray")
-        top.legend(fontsize=6, loc="lower right", frameon=True, framealpha=0.9)
+        top.legend(fontsize=9, loc="lower left", bbox_to_anchor=(0, 1))
     bottom.axhline(TAU, color=render.TEAL, lw=0.8, label=f"τ = {TAU}")
     bottom.set(yscale="log", xlabel="round", ylabel="growth rate $g_r$")
     bottom.sharex(top)
-    top.set(title=panel.title, ylabel="balanced accuracy (%)")
+    top.set_title(panel.title, pad=54)
+    top.set(ylabel="balanced accuracy (%)")
     zoom.set(ylabel="the same, enlarged")
-    bottom.legend(fontsize=6)
+    bottom.legend(fontsize=9)
 
 
 def _spec(scale: Scale, panel: Panel, seed: int) -> RunSpec:
