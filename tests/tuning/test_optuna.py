@@ -205,6 +205,24 @@ def test_a_model_that_moves_ever_faster_is_pruned_and_not_complete(tmp_path):
         assert states(own) == ["COMPLETE", "PRUNED"] and own.trials[1].user_attrs["reason"] == "diverging"
 
 
+def test_a_model_that_only_speeds_up_is_not_pruned():
+    """As FedDyn's does, which adds up past updates: its distance grew like r^1.7 in the best network that we trained."""
+
+    def objective(trial):
+        power = trial.suggest_float("power", 1.0, 4.0)
+        stopper = TrialStopper(trial, start=np.zeros(2))
+        for r in range(1, 101):
+            if stopper.observe(float(r**power), update_norm=float(r**power - (r - 1) ** power)).stop:
+                break
+        return power
+
+    study = optuna.create_study()
+    for power in (1.7, 2.0, 3.0):
+        study.enqueue_trial({"power": power})
+    study.optimize(objective, n_trials=3)
+    assert states(study) == ["COMPLETE", "COMPLETE", "PRUNED"]
+
+
 @pytest.mark.parametrize("make, words", [
     (lambda: open_storage("study.db"), ["sqlite:///study.db", "'study.db'"]),
     (lambda: open_storage("sqlite:////no/such/folder/s.db"), ["not there", "/no/such/folder"]),
