@@ -31,8 +31,10 @@ from .spec import RunSpec
 EVALUATED = tuple(f"{split}_{score}" for split in ("val", "test") for score in SCORES)
 HELD_OUT = ("client_loss", "client_accuracy")
 """The columns of an evaluation: on the splits of the data, and on what the clients hold out."""
-PIECE = 1024
-"""Samples that a worker answers at a time."""
+IMAGES = 256
+"""Images that a worker answers at a time: more, and what the layers make of them leaves the cache."""
+FEATURES = 1024
+"""Samples of features, which a head answers without layers in between."""
 
 Labelled = tuple[Tensor, Tensor]
 """Images and their labels."""
@@ -167,7 +169,7 @@ class Federation:
             model.set_buffers(shared.get("buffers"))
             return answers(model.predict(piece))
 
-        pieces = {name: images.split(PIECE) for name, (images, _) in parts.items()}
+        pieces = {name: in_batches(samples) for name, (samples, _) in parts.items()}
         # one call for all parts: no worker waits for the last piece of one
         given = iter(each(answered, itertools.chain.from_iterable(pieces.values())))
         found: dict[str, float] = {}
@@ -244,6 +246,12 @@ def noting(grad: Gradient, model: Model, losses: list[Tensor]) -> Gradient:
         return gradient
 
     return noted
+
+
+def in_batches(samples: Tensor) -> Sequence[Tensor]:
+    """Of about the same size: a small last one may be computed in another way, and its last bits differ."""
+    size = IMAGES if samples.ndim == 4 else FEATURES
+    return samples.tensor_split(max(1, -(-len(samples) // size)))
 
 
 def split(spec: RunSpec, data: datasets.Data) -> tuple[Parts, Parts]:

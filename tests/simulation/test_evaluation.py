@@ -14,7 +14,7 @@ from helpers.specs import SMALL, as_options
 from fedhalt import FedhaltError
 from fedhalt.rules import named_rules
 from fedhalt.simulation import RunSpec, run
-from fedhalt.simulation.federation import EVALUATED, HELD_OUT, Federation
+from fedhalt.simulation.federation import EVALUATED, HELD_OUT, Federation, in_batches
 
 SPEC = RunSpec(**SMALL, lr=0.05)
 WATCH = named_rules(["growth", "budget"], {"threshold": [0.5], "patience": [2], "rounds": [7]})
@@ -109,3 +109,22 @@ def test_on_the_command_line_and_in_a_file(tmp_path, said):
     assert json.loads(said(*line, "--config", tmp_path / "run.toml")) == summary
     assert "val-loss reads validation metrics" in said(*line, "--evaluate", "stops", "--rule", "val-loss", code=2)
     assert "stops" in said(*line, "--evaluate", "never", code=2)
+
+
+@pytest.mark.parametrize("count, shape, sizes", [
+    (0, (3, 8, 8), [0]), (256, (3, 8, 8), [256]), (257, (3, 8, 8), [129, 128]), (1025, (3, 8, 8), [205] * 5),
+    (1024, (40,), [1024]), (1025, (40,), [513, 512]),
+])  # fmt: skip
+def test_batches_are_of_about_the_same_size_and_in_order(count, shape, sizes):
+    samples = torch.arange(count).reshape(count, *[1] * len(shape)).expand(count, *shape)
+    batches = in_batches(samples)
+    assert [len(batch) for batch in batches] == sizes and torch.equal(torch.cat(list(batches)), samples)
+
+
+def test_the_size_of_the_batches_changes_no_score(monkeypatch):
+    federation = Federation(RunSpec(**SMALL | {"model": "cnn"}))
+    found = []
+    for size in (64, 128, 1024):
+        monkeypatch.setattr("fedhalt.simulation.federation.IMAGES", size)
+        found.append(federation.evaluate(federation.theta0(), federation.shared()))
+    assert found[0] == found[1] == found[2]
