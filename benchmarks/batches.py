@@ -1,4 +1,4 @@
-"""How many images should a network answer at a time? Milliseconds of 1,024 answers, side by side, and whether bits change.
+"""How many images should a network answer at a time? Milliseconds of 1,024 answers, and whether bits change.
 
     python benchmarks/batches.py [--models cnn resnet18 …] [--repeats 5]
 

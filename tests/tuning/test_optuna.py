@@ -206,7 +206,7 @@ def test_a_model_that_moves_ever_faster_is_pruned_and_not_complete(tmp_path):
 
 
 def test_a_model_that_only_speeds_up_is_not_pruned():
-    """As FedDyn's does, which adds up past updates: its distance grew like r^1.7 in the best network that we trained."""
+    """As FedDyn's does, which adds up past updates: its distance grew like r^1.7 in the best network trained here."""
 
     def objective(trial):
         power = trial.suggest_float("power", 1.0, 4.0)

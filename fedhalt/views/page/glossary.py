@@ -118,8 +118,8 @@ TERMS: dict[str, tuple[str, str, str]] = {
     ),
     "diverging": (
         "diverging",
-        "The distance grows faster than any drift, or is no longer a finite number. With FedDyn and its kin, which add up "
-        "past updates, an exponent up to 2 can be healthy.",
+        "The distance grows faster than any drift, or is no longer a finite number. With FedDyn and its kin, which add "
+        "up past updates, an exponent up to 2 can be healthy.",
         "rules.md",
     ),
     "drift": (
