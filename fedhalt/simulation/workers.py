@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ..errors import FedhaltError, whole
+from .heap import kept_heap
 
 PIECE = 4
 """Visits that a worker makes before it hands over, if there are many: more would only keep more replies waiting."""
@@ -32,11 +33,12 @@ def started_workers(number: int | None, device: str | None) -> Iterator[tuple[Ca
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)  # a fitted head has gradients below 1e-38, with which a core is ten times slower
     try:
-        if number == 1:
-            yield map, place
-        else:
-            with ThreadPoolExecutor(number, initializer=torch.set_flush_denormal, initargs=(True,)) as pool:
-                yield in_pieces(pool, number), place
+        with kept_heap():
+            if number == 1:
+                yield map, place
+            else:
+                with ThreadPoolExecutor(number, initializer=torch.set_flush_denormal, initargs=(True,)) as pool:
+                    yield in_pieces(pool, number), place
     finally:
         torch.set_num_threads(threads)
         torch.set_flush_denormal(flushing)
