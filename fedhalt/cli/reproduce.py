@@ -13,6 +13,7 @@ from rich.table import Table
 
 from .. import files
 from ..errors import FedhaltError
+from ..paper.pace import pace
 from ..paper.recording import TimeLeft, collect, record
 from ..paper.setting import SCALES, Need, Scale, cost
 from ..tuning.plans import EXECUTORS, Execution
@@ -154,15 +155,18 @@ def _list(scales: list[Scale], names: list[str], results: Path, cores: int, as_j
         recorded = reproduce.results_in(results, scale)
         rows = reproduce.overview(items.named(mine, scale), recorded, pilot.rated(recorded, scale), cores)
         found.append({"scale": scale.name, "cores": cores, "items": rows})
+    slower = round(pace(), 1)
     if as_json:
         others = {"other_scales": found[1:]} if len(found) > 1 else {}
-        typer.echo(files.to_json({**found[0], **others}))
+        typer.echo(files.to_json({"pace": slower, **found[0], **others}))
         return
     console = Console(highlight=False, width=None if Console().is_terminal else 120)
     for scale, each in zip(scales, found, strict=True):
         console.print(f"scale {scale.name}: {scale.words}", soft_wrap=True)
         console.print(_table(each["items"], cores))
         console.print()
+    sentence = f"hours are estimates: a core here takes {slower:g} times as long as the one on which rounds were timed"
+    console.print(sentence, soft_wrap=True)
 
 
 def _table(rows: list[dict[str, Any]], cores: int) -> Table:

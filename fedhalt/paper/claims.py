@@ -10,7 +10,7 @@ from . import claims_setting as setting_of
 from . import clock, intro, plan, reason, render, result4, table0, table1, table2
 from .claim import Claim
 from .rows import Results
-from .setting import Need, Scale
+from .setting import SMALL, Need, Scale
 
 TITLE = "The claims of the paper, one by one"
 CLAIMS: tuple[Callable[[Results, Scale], Claim], ...] = (
@@ -40,15 +40,15 @@ def specs(scale: Scale) -> Iterator[Need]:
 
 def draw(results: Results, scale: Scale, folder: Path) -> list[Path]:
     found = [make(results, scale) for make in CLAIMS]
+    where = "" if scale.name == SMALL.name else f" --scale {scale.name}"  # the command's default
     rows = [
-        [str(number), claim.words, claim.ours, claim.verdict, f"`fedhalt reproduce {claim.item}`"]
+        [str(number), claim.words, claim.ours, claim.verdict, f"`fedhalt reproduce {claim.item}{where}`"]
         for number, claim in enumerate(found, 1)
     ]
     header = ["", "the paper", f"here (scale {scale.name})", "verdict", "command"]
     text, written = render.table(folder / "claims", header, rows)
     there = sum(results.has(need) for need in plan.lines(scale)) if scale.name == "network" else None
     counted = "" if there is None else f" Answered by the {there} runs of the list that are recorded."
-    note = (
-        "A claim holds if all its tests are met (they are in `fedhalt/paper/claims.py`), partly if some are." + counted
-    )
+    tests = "`fedhalt/paper/claims_setting.py` and `claims_results.py`"
+    note = f"A claim holds if all its tests are met (they are in {tests}), partly if some are.{counted}"
     return [render.page(folder / "claims.md", TITLE, note, text), *written]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ..methods import METHODS as CLASSES
 from ..rules import NamedRule, named_rule
 from ..simulation.spec import RunSpec
+from .pace import pace
 
 METHODS = (
     "fedavg", "fedprox", "feddyn", "scaffold", "fedsam", "fedspeed", "fedsmoo", "fedgamma", "fedlesam", "fedwmsam",
@@ -127,21 +128,22 @@ SECONDS = {
     "tf_efficientnet_lite0": {"derma": 7.0, "blood": 11.0},
     "convnextv2_nano": {"derma": 135.0, "blood": 230.0, "path": 1700.0},
 }
-"""Seconds of a core for a FedAvg round of five epochs here: measured, but for digits and Fashion-MNIST, which are
-estimates for the list of StopBench 2; blood and path of the nano follow from derma, and
+"""Seconds of a core for a FedAvg round of five epochs, where `pace` is 1: measured, but for digits and Fashion-MNIST,
+which are estimates for the list of StopBench 2; blood and path of the nano follow from derma, and
 derma of the Lite0 from blood, by their numbers of images.
 docs/reproduction.md says by which commands."""
 
 
 def cost(need: Need) -> float:
-    """Seconds that the run takes on one core; rules are expected to fire when a straight drift would make them."""
+    """Seconds that the run takes on one core of this machine; rules are expected to fire when a straight drift would
+    make them."""
     spec = need.spec
     clock = max(
         (1 / rule.settings["threshold"] + rule.settings["patience"] for rule in need.until), default=need.rounds
     )
     share = 1.0 if spec.skew == "natural" else spec.cohort / spec.clients  # of the images; all sites take part
     seconds = SECONDS.get(spec.model, {}).get(spec.data, 1.0) * share / 0.1 * spec.epochs / 5
-    return seconds * CLASSES[spec.method].facts.gradients * min(need.rounds, clock)
+    return seconds * pace() * CLASSES[spec.method].facts.gradients * min(need.rounds, clock)
 
 
 def phis(method: str, values: Sequence[float] = PHIS) -> Sequence[float | None]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 pytest.importorskip("matplotlib")
 pandas = pytest.importorskip("pandas")
 ROOT = Path(__file__).parents[2]
@@ -20,6 +20,7 @@ from fedhalt import GrowthRate, Trajectory, stop_round
 from fedhalt.paper import clock, gains, published, setting, table2
 from fedhalt.paper.analysis import analysed
 from fedhalt.paper.items import ITEMS
+from fedhalt.paper.pace import pace
 from fedhalt.paper.rows import RECORDED, Results, Stop, processor, stop, summarised
 from fedhalt.paper.setting import CURVES, PAPER, SMALL, Need, Scale, merged
 from fedhalt.rules import named_rule
@@ -186,6 +187,22 @@ def test_the_list(fedhalt):
     code, out, _ = fedhalt("reproduce", "table2", "--list", "--scale", "paper", "--json")
     found = json.loads(out)
     assert found["scale"] == "paper" and found["items"][0]["runs"] == 810 and found["items"][0]["hours"] > 1000
+
+
+def test_hours_are_those_of_this_machine(fedhalt, monkeypatch):
+    hours = {}
+    for slower in (1.0, 3.0):
+        monkeypatch.setattr(setting, "pace", lambda slower=slower: slower)
+        items = json.loads(fedhalt("reproduce", "table2", "--list", "--scale", "paper", "--json", "--parallel", 4)[1])
+        hours[slower] = [items["items"][0][name] for name in ("hours", "hours_left", "hours_here")]
+    assert hours[3.0] == pytest.approx([3 * each for each in hours[1.0]], rel=1e-3)
+    assert hours[1.0][1] == pytest.approx(4 * hours[1.0][2], rel=1e-3)
+
+
+def test_the_pace_is_measured_and_leaves_no_trace():
+    state, threads = torch.get_rng_state(), torch.get_num_threads()
+    assert 0.01 < pace.__wrapped__() < 1000
+    assert torch.equal(state, torch.get_rng_state()) and torch.get_num_threads() == threads
 
 
 @pytest.mark.parametrize("args, words", [
