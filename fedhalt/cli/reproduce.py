@@ -171,15 +171,18 @@ def _list(scales: list[Scale], names: list[str], results: Path, cores: int, as_j
 
 def _table(rows: list[dict[str, Any]], cores: int) -> Table:
     here = f"on {cores} core{'s' if cores > 1 else ''}"
-    made = make_table(("item", "what", "runs", "recorded", "left", "core hours", here), left=("item", "what"))
+    made = make_table(("item", "what", "runs", "recorded", "left", "core time", here), left=("item", "what"))
     for row in rows:
         counts = (f"{row[name]:,}" for name in ("runs", "recorded", "left"))
-        made.add_row(row["item"], row["title"], *counts, *(_hours(row[name]) for name in ("hours_left", "hours_here")))
+        made.add_row(row["item"], row["title"], *counts, *(_time(row[name]) for name in ("hours_left", "hours_here")))
     return made
 
 
-def _hours(hours: float) -> str:
-    return f"{hours:,.0f} h" if hours >= 100 else f"{hours:,.1f} h" if hours else ""
+def _time(hours: float) -> str:
+    """Nothing for nothing: a few short runs take minutes, and never "0.0 h"."""
+    if hours >= 1:
+        return f"{hours:,.0f} h" if hours >= 100 else f"{hours:,.1f} h"
+    return f"{max(1, round(60 * hours))} min" if hours else ""
 
 
 def _scale(name: str, weights: str | None) -> Scale:

@@ -62,7 +62,7 @@ def overview(items: Mapping[str, Item], results: Results, scale: Scale, cores: i
         found.append({
             "item": name, "title": titles.get(name, "each run once"), "runs": len(needs),
             "recorded": len(needs) - len(missing), "left": len(missing),
-            "hours": round(sum(map(cost, needs)) / 3600, 2), "hours_left": round(left, 2),
-            "hours_here": round(left / cores, 2),
+            "hours": round(sum(map(cost, needs)) / 3600, 4), "hours_left": round(left, 4),
+            "hours_here": round(left / cores, 4),
         })  # fmt: skip
     return found

@@ -199,6 +199,13 @@ def test_hours_are_those_of_this_machine(fedhalt, monkeypatch):
     assert hours[1.0][1] == pytest.approx(4 * hours[1.0][2], rel=1e-3)
 
 
+@pytest.mark.parametrize("slower, shown", [(1e-6, "1 min"), (1e-4, "10 min"), (1e-3, "1.7 h"), (1, "1,704 h")])
+def test_a_short_time_is_shown_in_minutes(fedhalt, monkeypatch, slower, shown):
+    monkeypatch.setattr(setting, "pace", lambda: slower)
+    lines = fedhalt("reproduce", "fig-result2", "--list", "--scale", "paper", "--parallel", 1)[1].splitlines()
+    assert shown in next(line for line in lines if line.startswith("fig-result2"))
+
+
 def test_the_pace_is_measured_and_leaves_no_trace():
     state, threads = torch.get_rng_state(), torch.get_num_threads()
     assert 0.01 < pace.__wrapped__() < 1000
