@@ -11,7 +11,7 @@ from helpers.images import write_npz
 from fedhalt import FedhaltError
 from fedhalt.simulation import backbones, datasets, engine
 from fedhalt.simulation.federation import Federation
-from fedhalt.simulation.model import Model, SmallCNN, normalised
+from fedhalt.simulation.model import Mean, Model, SmallCNN, normalised
 from fedhalt.simulation.runner import run
 from fedhalt.simulation.spec import RunSpec
 
@@ -40,6 +40,22 @@ def test_the_gradient_is_autograds(channels_last):
     for name, grad in expected.items():
         assert torch.allclose(found[name], grad, atol=1e-5), name
     assert torch.equal(model.vector(), gradient) and sum(model.sizes) == len(w) == 61013
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize(("number", "pixels"), [(1, 28), (7, 5), (120, 28), (33, 64)])
+def test_the_mean_over_pixels_has_the_bits_of_torchs_pooling(channels_last, number, pixels):
+    made = []
+    for pooling in ([Mean()], [torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()]):
+        torch.manual_seed(0)
+        module = SmallCNN(3, 5)
+        module.features = torch.nn.Sequential(*module.features[:-1], *pooling)
+        model = Model(module, channels_last=channels_last)
+        images = torch.randint(0, 256, (number, 3, pixels, pixels), dtype=torch.uint8)
+        gradient = model.gradient(model.vector(), images, torch.arange(number) % 5)
+        made.append((gradient, model.loss(), model.predict(images)))
+    assert gradient.abs().max() > 0
+    assert all(torch.equal(ours, torchs) for ours, torchs in zip(*made, strict=True))
 
 
 def test_the_only_normalisation():
