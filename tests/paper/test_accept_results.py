@@ -78,6 +78,23 @@ def test_what_is_packed_of_stopbench_2_is_added_to_what_is_there(repository, tmp
     assert {run.name for run in load_packed(packed)} == there | {run.name for run in two}
 
 
+MARKS = {"reproduction.md": ("claims", "claims-network"), "stopbench.md": ("table2", "defaults2")}
+
+
+def test_the_pages_show_the_tables_that_were_accepted(repository, tmp_path):
+    shutil.copytree(ROOT / "docs" / "results", repository / "docs" / "results")
+    pages = {name: (ROOT / "docs" / name).read_text() for name in MARKS}
+    for name, text in pages.items():
+        for mark in MARKS[name]:
+            before, after = text.split(f"<!-- {mark} -->")[0], text.split(f"<!-- /{mark} -->")[1]
+            text = f"{before}<!-- {mark} -->\nan older table\n<!-- /{mark} -->{after}"
+        (repository / "docs" / name).write_text(text)
+    (tmp_path / "results" / "small").mkdir(parents=True)
+    done = accept(repository, tmp_path / "results")
+    assert done.returncode == 0, done.stderr
+    assert {name: (repository / "docs" / name).read_text() for name in MARKS} == pages
+
+
 def test_a_folder_without_results_is_named(repository, tmp_path):
     done = accept(repository, tmp_path)
     assert (

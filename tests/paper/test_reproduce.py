@@ -364,7 +364,8 @@ def test_a_committed_cell_retrained_from_scratch(tmp_path):
         assert exact, name
 
 
-def test_the_document_shows_the_claims_as_they_are_drawn():
-    drawn = (COMMITTED / "small" / "claims.md").read_text()
-    shown = (ROOT / "docs" / "reproduction.md").read_text().split("<!-- claims -->")[1].split("<!-- /claims -->")[0]
+@pytest.mark.parametrize("scale, mark", [("small", "claims"), ("network", "claims-network")])
+def test_the_document_shows_the_claims_as_they_are_drawn(scale, mark):
+    drawn = (COMMITTED / scale / "claims.md").read_text()
+    shown = (ROOT / "docs" / "reproduction.md").read_text().split(f"<!-- {mark} -->")[1].split(f"<!-- /{mark} -->")[0]
     assert shown.strip() == drawn[drawn.index("|  |") :].strip()
