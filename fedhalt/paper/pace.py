@@ -6,12 +6,6 @@ import statistics
 import time
 from functools import cache
 
-import torch
-
-from ..simulation.formats import prefers_channels_last
-from ..simulation.model import Model, SmallCNN
-from ..simulation.workers import started_workers
-
 MEASURED = 0.050
 """Seconds that one of these gradients took where `setting.SECONDS` were measured."""
 GRADIENTS, IMAGES, PIXELS = 9, 120, 28
@@ -23,6 +17,13 @@ def pace() -> float:
 
     It counts the seconds of the thread, so waiting for a busy machine is no part of it.
     """
+    # the list of runs is read without torch; only who asks for hours needs it
+    import torch
+
+    from ..simulation.formats import prefers_channels_last
+    from ..simulation.model import Model, SmallCNN
+    from ..simulation.workers import started_workers
+
     seconds = []
     with torch.random.fork_rng(devices=[]), started_workers(1, "cpu"):
         model = Model(SmallCNN(3, 8), "average", prefers_channels_last("cnn"))
